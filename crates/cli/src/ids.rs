@@ -1,7 +1,7 @@
 //! Shortened ids: a beginning that only one id has stands for that id.
 
 use anyhow::{Result, bail};
-use windlass::changes::Query;
+use windlass::changes::CheckpointQuery;
 use windlass::journal::{SessionFilter, Store};
 use windlass::quote;
 use windlass::session::{CallId, SessionId, TurnId};
@@ -75,7 +75,7 @@ pub(crate) fn expand_turn(workspace: &Workspace, given: &str) -> Result<TurnId> 
 fn checkpoint_origins(
     workspace: &Workspace,
 ) -> Result<impl Iterator<Item = windlass::changes::Origin>> {
-    let query = Query::Workspace(workspace.path().to_owned());
+    let query = CheckpointQuery::Workspace(workspace.path().to_owned());
     Ok(workspace.history().checkpoints(&query)?.into_iter().map(|checkpoint| checkpoint.origin))
 }
 

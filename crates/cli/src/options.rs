@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, ValueEnum};
-use windlass::process::Level;
+use windlass::process::SandboxLevel;
 use windlass::session::SessionId;
 use windlass::tool::Role;
 use windlass::{Mode, Rule};
@@ -55,7 +55,7 @@ pub(crate) struct Global {
     pub(crate) role: Option<Role>,
     /// The sandbox level of commands: off, read-only, workspace, staged, discard.
     #[arg(long, global = true, value_name = "LEVEL")]
-    pub(crate) sandbox: Option<Level>,
+    pub(crate) sandbox: Option<SandboxLevel>,
     /// The hosts that commands can reach: none, full, or names separated by commas.
     #[arg(long, global = true, value_name = "HOSTS")]
     pub(crate) net: Option<String>,

@@ -13,12 +13,13 @@ use anyhow::Result;
 use tokio::sync::Mutex;
 use windlass::effect::Effect;
 use windlass::people::{
-    Answer, ApprovalRequest, Attendant, Difference, QuestionAnswer, QuestionRequest, Reply, Scope,
+    Answer, ApprovalRequest, Attendant, AttendantReply, Difference, QuestionAnswer,
+    QuestionRequest, Scope,
 };
 use windlass::policy::RiskLevel;
 use windlass::quote;
 use windlass::tool::BoxFuture;
-use windlass::tool::diff::Look;
+use windlass::tool::diff::DiffFormat;
 
 use self::terminal::Terminal;
 use crate::terminal::{Paint, add};
@@ -41,10 +42,10 @@ impl Person {
     async fn with_terminal<A: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut Terminal) -> Result<A> + Send + 'static,
-    ) -> Reply<A> {
+    ) -> AttendantReply<A> {
         let turn = self.prompt_lock.clone().lock_owned().await;
         let unavailable = |why: &dyn std::fmt::Display| {
-            Reply::Unavailable(format!("the terminal could not be asked: {why}"))
+            AttendantReply::Unavailable(format!("the terminal could not be asked: {why}"))
         };
         let (mut terminal, guard) = match Terminal::open_stoppable() {
             Ok(opened) => opened,
@@ -57,7 +58,7 @@ impl Person {
         let asked = asked.await;
         guard.finish();
         match asked {
-            Ok(Ok(answer)) => Reply::Answered(answer),
+            Ok(Ok(answer)) => AttendantReply::Answered(answer),
             Ok(Err(error)) => unavailable(&format!("{error:#}")),
             Err(error) => unavailable(&error),
         }
@@ -65,12 +66,18 @@ impl Person {
 }
 
 impl Attendant for Person {
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, AttendantReply<Answer>> {
         let (text, choices) = approval_question(request, self.paint);
         Box::pin(self.with_terminal(move |terminal| ask(terminal, &text, &choices)))
     }
 
-    fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
+    fn answer<'a>(
+        &'a self,
+        request: &'a QuestionRequest,
+    ) -> BoxFuture<'a, AttendantReply<QuestionAnswer>> {
         let (request, paint) = (request.clone(), self.paint);
         let ask = move |terminal: &mut Terminal| question::ask(terminal, &request, paint);
         Box::pin(async move {
@@ -179,7 +186,7 @@ fn indented(text: &str) -> String {
 
 /// Returns the diff of a call with every changed line: a person who says yes must have been able to see it.
 fn whole_diff(request: &ApprovalRequest, paint: Paint) -> Difference {
-    let look = if paint.is_on() { Look::colour() } else { Look::plain() };
+    let look = if paint.is_on() { DiffFormat::colour() } else { DiffFormat::plain() };
     Difference::of(request, &look.words(paint.is_on()).whole())
 }
 

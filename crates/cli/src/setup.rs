@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use windlass::Session;
-use windlass::hooks::Heard;
+use windlass::hooks::HookOutcome;
 use windlass_hub::{
-    ConfigOverrides, Hub, OnWarning, People, Recording, SessionOptions, Settings, ToolChoice,
+    ConfigOverrides, Hub, HubSettings, OnWarning, People, Recording, SessionOptions, ToolChoice,
     Workspace, real_workspace,
 };
 
@@ -43,7 +43,7 @@ impl Setup {
 
     /// Opens the workspace with the settings of the command line, and a session with these options.
     fn open_with(global: &Global, recording: Recording, options: SessionOptions) -> Result<Self> {
-        let settings = Settings { people: people(global), ..settings(global, recording)? };
+        let settings = HubSettings { people: people(global), ..settings(global, recording)? };
         let windlass = Hub::new(settings).open(&global.workspace)?;
         let session = windlass.session(options)?;
         Ok(Self { windlass, session })
@@ -68,7 +68,7 @@ impl Setup {
 }
 
 /// Prints the messages of hooks as notes.
-fn print_hook_messages(global: &Global, messages: Heard) {
+fn print_hook_messages(global: &Global, messages: HookOutcome) {
     for said in messages.context.into_iter().chain(messages.refused).chain(messages.stopped) {
         terminal::note(global, &said);
     }
@@ -80,10 +80,10 @@ pub(crate) fn hub(global: &Global) -> Result<Hub> {
 }
 
 /// Returns the hub's settings from the command line, without a person to ask.
-pub(crate) fn settings(global: &Global, recording: Recording) -> Result<Settings> {
+pub(crate) fn settings(global: &Global, recording: Recording) -> Result<HubSettings> {
     let rules =
         |rules: &[windlass::Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
-    Ok(Settings {
+    Ok(HubSettings {
         places: user_dirs::places(),
         config_file: global.config.clone(),
         overrides: ConfigOverrides {
@@ -99,7 +99,7 @@ pub(crate) fn settings(global: &Global, recording: Recording) -> Result<Settings
         } else {
             OnWarning::call(terminal::print_to_stderr)
         },
-        ..Settings::new(state_directory(global)?)
+        ..HubSettings::new(state_directory(global)?)
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use windlass::people::{ApprovalRequest, Difference};
-use windlass::tool::diff::Look;
+use windlass::tool::diff::DiffFormat;
 use windlass::{ToolCall, Windlass, quote};
 
 use crate::mcp::initialize;
@@ -161,7 +161,7 @@ fn library_diff_shows_the_danger_and_the_disguise() {
     let hear = heard.clone();
     let attendant = move |request: &ApprovalRequest| {
         *hear.lock().expect("the lock is not poisoned") =
-            Difference::of(request, &Look::plain().whole()).shown();
+            Difference::of(request, &DiffFormat::plain().whole()).shown();
         false
     };
     let windlass = Windlass::builder(folder.path()).attendant(attendant).build();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::sync::Lock;
-use crate::{CallResult, Content, Meter, ToolError};
+use crate::{CallResult, Content, ToolError, TrafficMeter};
 
 /// The most that a session may spend, with all sessions below it. A field that is not set has no limit.
 ///
@@ -207,7 +207,7 @@ impl Ledger {
     }
 }
 
-impl Meter for Ledger {
+impl TrafficMeter for Ledger {
     fn pass(&self, bytes: u64) -> bool {
         self.spend_network(bytes);
         self.with_ledgers_above().all(|ledger| {

@@ -33,9 +33,9 @@ use crate::secrets::RedactionStream;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    CallId, Effect, EventKind, Files, Fingerprint, Grant, History, Host, Kinds, ModelCall, Outputs,
-    Overrides, Policy, ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError, TurnId,
-    WalkReport,
+    CallId, Effect, EffectKinds, EventKind, Files, Fingerprint, Grant, History, Host,
+    ModelCallPosition, Outputs, Overrides, Policy, ProposedBy, Resolved, SecretValue, Secrets,
+    Session, ToolError, TurnId, WalkReport,
 };
 
 pub use self::files::{FilesDoor, WalkSettings};
@@ -83,9 +83,9 @@ pub(crate) struct Inner {
     pub(crate) call: CallId,
     pub(crate) turn: TurnId,
     pub(crate) tool: String,
-    pub(crate) made: ModelCall,
+    pub(crate) made: ModelCallPosition,
     /// All kinds of effects that calls of the tool may have.
-    pub(crate) kinds: Kinds,
+    pub(crate) kinds: EffectKinds,
     pub(crate) session: Arc<Session>,
     pub(crate) grant: Grant,
     /// Shared state of the engine, among it the hooks that decide on effects which come up during the call.
@@ -181,7 +181,7 @@ impl Context {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn made(&self) -> &ModelCall {
+    pub fn made(&self) -> &ModelCallPosition {
         &self.0.made
     }
 

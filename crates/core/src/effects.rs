@@ -9,7 +9,9 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-pub use command::{CommandLine, OnlyReads, Risk, Search, SimpleCommand, program_name};
+pub use command::{
+    CommandLine, CommandRisk, CommandSearch, OnlyReads, SimpleCommand, program_name,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::quote::visible;
@@ -193,13 +195,13 @@ impl Effects {
     }
 
     /// Returns the set of kinds that occur.
-    pub fn kinds(&self) -> Kinds {
-        self.0.iter().fold(Kinds::NONE, |kinds, effect| kinds | effect.kind())
+    pub fn kinds(&self) -> EffectKinds {
+        self.0.iter().fold(EffectKinds::NONE, |kinds, effect| kinds | effect.kind())
     }
 
     /// Returns whether all effects are reads of files, so that the same files give the same result.
     pub fn only_reads(&self) -> bool {
-        Kinds::READ.contains(self.kinds())
+        EffectKinds::READ.contains(self.kinds())
     }
 
     /// Returns whether the order of the two calls could matter. Such calls must not run at the same time.
@@ -210,7 +212,7 @@ impl Effects {
     /// Replaces every path by the result of `resolve`. Stops at the first error.
     pub(crate) fn try_map_paths<E>(
         mut self,
-        mut resolve: impl FnMut(PathPattern, Kinds) -> Result<PathPattern, E>,
+        mut resolve: impl FnMut(PathPattern, EffectKinds) -> Result<PathPattern, E>,
     ) -> Result<Self, E> {
         for effect in &mut self.0 {
             let kind = effect.kind();
@@ -270,19 +272,19 @@ impl fmt::Display for Effects {
 
 impl Effect {
     /// Returns the kind of this effect.
-    pub fn kind(&self) -> Kinds {
+    pub fn kind(&self) -> EffectKinds {
         match self {
-            Self::Read(_) => Kinds::READ,
-            Self::Write(_) => Kinds::WRITE,
-            Self::Delete(_) => Kinds::DELETE,
-            Self::Exec(_) => Kinds::EXEC,
-            Self::Net { .. } => Kinds::NET,
-            Self::Secret(_) => Kinds::SECRET,
-            Self::Ask => Kinds::ASK,
-            Self::Agent(_) => Kinds::AGENT,
-            Self::Mcp { .. } => Kinds::MCP,
-            Self::Plugin(_) => Kinds::PLUGIN,
-            Self::State(_) => Kinds::STATE,
+            Self::Read(_) => EffectKinds::READ,
+            Self::Write(_) => EffectKinds::WRITE,
+            Self::Delete(_) => EffectKinds::DELETE,
+            Self::Exec(_) => EffectKinds::EXEC,
+            Self::Net { .. } => EffectKinds::NET,
+            Self::Secret(_) => EffectKinds::SECRET,
+            Self::Ask => EffectKinds::ASK,
+            Self::Agent(_) => EffectKinds::AGENT,
+            Self::Mcp { .. } => EffectKinds::MCP,
+            Self::Plugin(_) => EffectKinds::PLUGIN,
+            Self::State(_) => EffectKinds::STATE,
         }
     }
 
@@ -398,16 +400,16 @@ impl fmt::Display for Effect {
 /// A set of kinds of effects. A tool declares the kinds that its calls can have at most.
 ///
 /// ```
-/// use windlass_core::Kinds;
-/// let kinds = Kinds::READ | Kinds::STATE;
-/// assert!(kinds.contains(Kinds::READ));
-/// assert!(!kinds.contains(Kinds::WRITE));
+/// use windlass_core::EffectKinds;
+/// let kinds = EffectKinds::READ | EffectKinds::STATE;
+/// assert!(kinds.contains(EffectKinds::READ));
+/// assert!(!kinds.contains(EffectKinds::WRITE));
 /// assert_eq!(kinds.names(), ["read", "state"]);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kinds(u16);
+pub struct EffectKinds(u16);
 
-impl Kinds {
+impl EffectKinds {
     /// No effects at all.
     pub const NONE: Self = Self(0);
     /// [`Effect::Read`].
@@ -467,8 +469,8 @@ impl Kinds {
     /// Returns the kind with this name.
     ///
     /// ```
-    /// use windlass_core::Kinds;
-    /// assert_eq!((Kinds::named("exec"), Kinds::named("fly")), (Some(Kinds::EXEC), None));
+    /// use windlass_core::EffectKinds;
+    /// assert_eq!((EffectKinds::named("exec"), EffectKinds::named("fly")), (Some(EffectKinds::EXEC), None));
     /// ```
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().position(|known| *known == name).map(|at| Self(1 << at))
@@ -486,7 +488,7 @@ impl Kinds {
     }
 }
 
-impl std::ops::BitOr for Kinds {
+impl std::ops::BitOr for EffectKinds {
     type Output = Self;
     fn bitor(self, other: Self) -> Self {
         self.with(other)

@@ -55,10 +55,10 @@ use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::toolbox::Slot;
 use crate::{
-    Approval, ApprovalId, CallId, CallResult, Context, Decided, Effects, EventKind, FileChange,
-    History, Hook, Host, IdSource, Job, Kinds, ModelCall, Output, Outputs, Overrides, Planned,
-    PlannedCall, Policy, PrintedPiece, Resolved, RiskLevel, Secrets, Session, SessionId,
-    StateStore, TextIndex, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Approval, ApprovalId, CallId, CallResult, Context, EffectKinds, Effects, EventKind,
+    ExplainedDecision, FileChange, History, Hook, Host, IdSource, Job, ModelCallPosition, Output,
+    Outputs, Overrides, Planned, PlannedCall, Policy, PrintedPiece, Resolved, RiskLevel, Secrets,
+    Session, SessionId, StateStore, TextIndex, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -152,7 +152,7 @@ struct Call {
     turn: TurnId,
     session: Arc<Session>,
     files: SessionFiles,
-    made: ModelCall,
+    made: ModelCallPosition,
     name: String,
     input: Value,
     overrides: Overrides,
@@ -167,7 +167,7 @@ struct Call {
     /// Origin of untrusted content in the answer; `None` if all of it comes from the workspace.
     source: Option<String>,
     /// Decision about the call, once it is known.
-    decided: Option<Decided>,
+    decided: Option<ExplainedDecision>,
     /// Answer of a person that the call brings along: a denial, or an approval with other arguments.
     answer: Option<Box<Approval>>,
     /// Id of the recorded approval whose answer the call brings along. The answer is used up before the call runs.
@@ -195,7 +195,7 @@ impl Call {
 /// A call that is planned, with its paths resolved. It has no permission yet.
 struct ReadyCall<'t> {
     /// Kinds of effects that calls of the tool can have at most.
-    kinds: Kinds,
+    kinds: EffectKinds,
     planned: Box<dyn PlannedCall + 't>,
     effects: Arc<Effects>,
     resolved: Vec<(PathBuf, Resolved)>,
@@ -431,7 +431,7 @@ impl Engine {
             turn,
             session: session.clone(),
             files: SessionFiles::open(&self.0.host, session.tmp_session()),
-            made: ModelCall {
+            made: ModelCallPosition {
                 tool_use_id: call.id,
                 message: call.message,
                 model: call.model.or_else(|| session.model().map(str::to_owned)),

@@ -22,53 +22,53 @@ use crate::{ApprovalId, QuestionId};
 pub enum ToolError {
     /// A normal failure, for the model to read and act on. The engine turns it into an output with `is_error`.
     #[error("{0}")]
-    Failed(Message),
+    Failed(ErrorMessage),
     /// The arguments do not fit the tool.
     #[error("{0}")]
-    InvalidArgs(Message),
+    InvalidArgs(ErrorMessage),
     /// No tool of that name is offered here.
     #[error("{0}")]
-    UnknownTool(Message),
+    UnknownTool(ErrorMessage),
     /// The tool opened a door that its effects did not declare: a bug in the tool.
     #[error("{0}")]
-    UndeclaredEffect(Message),
+    UndeclaredEffect(ErrorMessage),
     /// A rule or a person denied the call.
     #[error("{0}")]
-    Denied(Message),
+    Denied(ErrorMessage),
     /// A person or the caller cancelled the call.
     #[error("{0}")]
-    Cancelled(Message),
+    Cancelled(ErrorMessage),
     /// The call exceeded its time limit.
     #[error("{0}")]
-    TimedOut(Message),
+    TimedOut(ErrorMessage),
     /// The machine refused something that the call needs.
     #[error("{0}")]
-    HostFailed(Message),
+    HostFailed(ErrorMessage),
     /// The journal could not take the record, so nothing was done.
     #[error("{0}")]
-    JournalFailed(Message),
+    JournalFailed(ErrorMessage),
     /// A limit of the engine is reached: too many calls, too much input.
     #[error("{0}")]
-    Busy(Message),
+    Busy(ErrorMessage),
     /// The tool panicked; its siblings go on.
     #[error("{0}")]
-    Panicked(Message),
+    Panicked(ErrorMessage),
     /// A fault in Windlass itself.
     #[error("{0}")]
-    Internal(Message),
+    Internal(ErrorMessage),
 }
 
 /// A text that says what was tried and why it failed, with a hint and a cause.
 ///
 /// ```
-/// use windlass_core::{Message, ToolError};
+/// use windlass_core::{ErrorMessage, ToolError};
 /// let error = ToolError::failed("cannot read a.txt: no such file").hint("did you mean `b.txt`?");
-/// let Message { text, hint, .. } = error.message();
+/// let ErrorMessage { text, hint, .. } = error.message();
 /// assert_eq!(text, "cannot read a.txt: no such file");
 /// assert_eq!(hint.as_deref(), Some("did you mean `b.txt`?"));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct ErrorMessage {
     /// The text: what was tried, on what, and why it failed.
     pub text: Cow<'static, str>,
     /// The hint: what to do next.
@@ -112,7 +112,7 @@ impl FailureReason {
     }
 }
 
-impl fmt::Display for Message {
+impl fmt::Display for ErrorMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
         match &self.hint {
@@ -122,7 +122,7 @@ impl fmt::Display for Message {
     }
 }
 
-impl<T: Into<Cow<'static, str>>> From<T> for Message {
+impl<T: Into<Cow<'static, str>>> From<T> for ErrorMessage {
     fn from(text: T) -> Self {
         Self { text: text.into(), hint: None, reason: None }
     }
@@ -132,7 +132,7 @@ macro_rules! constructors {
     ($($(#[$doc:meta])* $function:ident $variant:ident $code:literal;)*) => {
         impl ToolError {
             $($(#[$doc])*
-            pub fn $function(message: impl Into<Message>) -> Self {
+            pub fn $function(message: impl Into<ErrorMessage>) -> Self {
                 Self::$variant(message.into())
             })*
 
@@ -144,7 +144,7 @@ macro_rules! constructors {
             }
 
             /// Returns the text, hint and cause of this error.
-            pub fn message(&self) -> &Message {
+            pub fn message(&self) -> &ErrorMessage {
                 match self {
                     $(Self::$variant(message) => message,)*
                 }
@@ -152,14 +152,14 @@ macro_rules! constructors {
 
             /// Makes an error of the same kind with another message.
             #[must_use]
-            pub fn same_kind(&self, message: impl Into<Message>) -> Self {
+            pub fn same_kind(&self, message: impl Into<ErrorMessage>) -> Self {
                 match self {
                     $(Self::$variant(_) => Self::$variant(message.into()),)*
                 }
             }
 
             /// Returns the message, to change it.
-            fn message_mut(&mut self) -> &mut Message {
+            fn message_mut(&mut self) -> &mut ErrorMessage {
                 match self {
                     $(Self::$variant(message) => message,)*
                 }

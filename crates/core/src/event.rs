@@ -13,11 +13,11 @@ use std::time::SystemTime;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 pub(crate) use bus::{Bus, EventSubject};
-pub use bus::{Filter, Subscription};
+pub use bus::{EventFilter, Subscription};
 pub(crate) use outbox::PendingReceipt;
 
 use crate::{
-    ApprovalAnswered, ApprovalRequest, CallId, CallResult, Decided, Effects, MessageNote,
+    ApprovalAnswered, ApprovalRequest, CallId, CallResult, Effects, ExplainedDecision, MessageNote,
     QuestionAnswered, QuestionRequest, RequestNote, SessionId, SessionNote, StateNote, TaskNote,
     ToolsChanged, TurnId, utc,
 };
@@ -79,7 +79,7 @@ pub struct Event {
 #[non_exhaustive]
 pub enum EventKind {
     /// A call passed the policy and begins.
-    Started(Arc<Started>),
+    Started(Arc<CallStart>),
     /// A piece of output: only the new text.
     Output {
         /// The new text.
@@ -171,12 +171,12 @@ impl From<SessionNote> for EventKind {
 /// # use std::sync::Arc;
 /// # use serde_json::json;
 /// use windlass_core::{EventKind, ToolCall};
-/// # use windlass_core::{Effects, Engine, Kinds, Toolbox, testing::{EmptyHost, MockTool}};
+/// # use windlass_core::{Effects, Engine, EffectKinds, Toolbox, testing::{EmptyHost, MockTool}};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// # let mut tools = Toolbox::new();
-/// # tools.add(MockTool::named("look").with_effects(Kinds::READ, |_| Effects::read("a.md")))?;
+/// # tools.add(MockTool::named("look").with_effects(EffectKinds::READ, |_| Effects::read("a.md")))?;
 /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
 /// let mut events = engine.subscribe();
 /// engine.call(&engine.new_session(), ToolCall::new("look", json!({}))).await;
@@ -188,7 +188,7 @@ impl From<SessionNote> for EventKind {
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Started {
+pub struct CallStart {
     /// The turn of the call.
     pub turn: TurnId,
     /// The tool.
@@ -198,7 +198,7 @@ pub struct Started {
     /// The effects, with resolved paths.
     pub effects: Arc<Effects>,
     /// The decision that allows it.
-    pub decided: Decided,
+    pub decided: ExplainedDecision,
 }
 
 /// Writes one JSON object: `event`, `seq`, `time`, `session`, `call` and `parent`, if present, and the fields of the kind.
@@ -296,7 +296,7 @@ fn write_kind<M: SerializeMap>(kind: &EventKind, map: &mut M) -> Result<(), M::E
 }
 
 /// Writes the fields of the start of a call.
-fn write_started<M: SerializeMap>(started: &Started, map: &mut M) -> Result<(), M::Error> {
+fn write_started<M: SerializeMap>(started: &CallStart, map: &mut M) -> Result<(), M::Error> {
     map.serialize_entry("turn", &started.turn)?;
     map.serialize_entry("tool", &started.tool)?;
     map.serialize_entry("input", &started.input)?;

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::tool::parse_args;
 use crate::{
-    About, AnyTool, BoxFuture, Context, Effects, Kinds, Output, Planned, PlannedCall, Scene, Spec,
-    ToolError,
+    AnyTool, BoxFuture, Context, EffectKinds, Effects, Output, PlanContext, Planned, PlannedCall,
+    ToolDetails, ToolError, ToolSpec,
 };
 
 /// Condition under which a person must approve a call.
@@ -27,7 +27,7 @@ type CallOf<Args> =
 /// ```
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
-/// use windlass_core::{AnyTool, Effects, FunctionTool, Kinds, Output};
+/// use windlass_core::{AnyTool, Effects, FunctionTool, EffectKinds, Output};
 ///
 /// /// Add two numbers.
 /// #[derive(Deserialize, JsonSchema)]
@@ -38,18 +38,18 @@ type CallOf<Args> =
 ///     b: i64,
 /// }
 ///
-/// let add = FunctionTool::new("add", Kinds::NONE, |_: &Args| Effects::none(), |_, args: Args| async move {
+/// let add = FunctionTool::new("add", EffectKinds::NONE, |_: &Args| Effects::none(), |_, args: Args| async move {
 ///     Ok(Output::text((args.a + args.b).to_string()))
 /// });
 /// assert_eq!(add.spec().description, "Add two numbers.");
 /// ```
 pub struct FunctionTool<Args> {
     name: Cow<'static, str>,
-    kinds: Kinds,
+    kinds: EffectKinds,
     effects: EffectsOf<Args>,
     call: CallOf<Args>,
     needs_person: Condition<Args>,
-    about: About,
+    about: ToolDetails,
     args: PhantomData<fn() -> Args>,
 }
 
@@ -59,14 +59,14 @@ impl<Args> FunctionTool<Args> {
     /// ```
     /// # use schemars::JsonSchema;
     /// # use serde::Deserialize;
-    /// # use windlass_core::{Effects, FunctionTool, Kinds, Output};
+    /// # use windlass_core::{Effects, FunctionTool, EffectKinds, Output};
     /// # /// Pay an amount.
     /// # #[derive(Deserialize, JsonSchema)]
     /// # struct Pay {
     /// #     /// The amount.
     /// #     amount: u64,
     /// # }
-    /// let pay = FunctionTool::new("pay", Kinds::NONE, |_: &Pay| Effects::none(), |_, _| async { Ok(Output::text("paid")) })
+    /// let pay = FunctionTool::new("pay", EffectKinds::NONE, |_: &Pay| Effects::none(), |_, _| async { Ok(Output::text("paid")) })
     ///     .needs_person_if(|args| args.amount > 100);
     /// # drop(pay);
     /// ```
@@ -84,16 +84,16 @@ impl<Args> FunctionTool<Args> {
     /// ```
     /// # use schemars::JsonSchema;
     /// # use serde::Deserialize;
-    /// # use windlass_core::{About, AnyTool, Effects, FunctionTool, Kinds, Output};
+    /// # use windlass_core::{ToolDetails, AnyTool, Effects, FunctionTool, EffectKinds, Output};
     /// # /// Pay an amount.
     /// # #[derive(Deserialize, JsonSchema)]
     /// # struct Pay {}
-    /// let pay = FunctionTool::new("pay", Kinds::NONE, |_: &Pay| Effects::none(), |_, _| async { Ok(Output::text("paid")) })
-    ///     .about(About::titled("Pay an amount"));
+    /// let pay = FunctionTool::new("pay", EffectKinds::NONE, |_: &Pay| Effects::none(), |_, _| async { Ok(Output::text("paid")) })
+    ///     .about(ToolDetails::titled("Pay an amount"));
     /// assert_eq!(pay.spec().about.title.as_deref(), Some("Pay an amount"));
     /// ```
     #[must_use]
-    pub fn about(mut self, about: About) -> Self {
+    pub fn about(mut self, about: ToolDetails) -> Self {
         self.about = about;
         self
     }
@@ -103,7 +103,7 @@ impl<Args> FunctionTool<Args> {
     /// ```
     /// # use schemars::JsonSchema;
     /// # use serde::Deserialize;
-    /// use windlass_core::{AnyTool, FunctionTool, Kinds, Output};
+    /// use windlass_core::{AnyTool, FunctionTool, EffectKinds, Output};
     /// # /// Count characters.
     /// # #[derive(Deserialize, JsonSchema)]
     /// # struct Count {
@@ -113,20 +113,20 @@ impl<Args> FunctionTool<Args> {
     /// let count = FunctionTool::pure("count", |_, args: Count| async move {
     ///     Ok(Output::text(args.text.chars().count().to_string()))
     /// });
-    /// assert_eq!(count.kinds(), Kinds::NONE);
+    /// assert_eq!(count.kinds(), EffectKinds::NONE);
     /// ```
     pub fn pure<F, Fut>(name: impl Into<Cow<'static, str>>, call: F) -> Self
     where
         F: Fn(Context, Args) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
     {
-        Self::new(name, Kinds::NONE, |_| Effects::none(), call)
+        Self::new(name, EffectKinds::NONE, |_| Effects::none(), call)
     }
 
     /// Makes a tool of that name, with the kinds that its calls can have at most, the effects of one call, and the call.
     pub fn new<F, Fut>(
         name: impl Into<Cow<'static, str>>,
-        kinds: Kinds,
+        kinds: EffectKinds,
         effects: impl Fn(&Args) -> Effects + Send + Sync + 'static,
         call: F,
     ) -> Self
@@ -141,7 +141,7 @@ impl<Args> FunctionTool<Args> {
             effects: Arc::new(effects),
             call,
             needs_person: None,
-            about: About::default(),
+            about: ToolDetails::default(),
             args: PhantomData,
         }
     }
@@ -158,18 +158,18 @@ impl<Args: DeserializeOwned + JsonSchema + Send + Sync + 'static> AnyTool for Fu
         &self.name
     }
 
-    fn kinds(&self) -> Kinds {
+    fn kinds(&self) -> EffectKinds {
         self.kinds
     }
 
-    fn spec(&self) -> Spec {
-        Spec::of::<Args>(self.name.clone(), self.about.clone(), self.kinds)
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::of::<Args>(self.name.clone(), self.about.clone(), self.kinds)
     }
 
     fn plan<'a>(
         &'a self,
         input: Value,
-        _: &Scene<'_>,
+        _: &PlanContext<'_>,
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
         let args = parse_args(input)?;
         let effects = (self.effects)(&args);
@@ -185,15 +185,15 @@ impl<Args: DeserializeOwned + JsonSchema + Send + Sync + 'static> AnyTool for Fu
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::{AnyTool, DynamicTool, Effects, Kinds, Output, Spec};
+/// use windlass_core::{AnyTool, DynamicTool, Effects, EffectKinds, Output, ToolSpec};
 ///
 /// let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
-/// let spec = Spec::new("echo", "Say it again.", schema, Kinds::NONE);
+/// let spec = ToolSpec::new("echo", "Say it again.", schema, EffectKinds::NONE);
 /// let echo = DynamicTool::new(spec, |_| Effects::none(), |_, input| async move { Ok(Output::json(input)) });
 /// assert_eq!(echo.name(), "echo");
 /// ```
 pub struct DynamicTool {
-    spec: Spec,
+    spec: ToolSpec,
     effects: EffectsOf<Value>,
     call: CallOf<Value>,
 }
@@ -201,7 +201,7 @@ pub struct DynamicTool {
 impl DynamicTool {
     /// Makes a tool with this spec; the closures compute the effects of a call and run it.
     pub fn new<F, Fut>(
-        spec: Spec,
+        spec: ToolSpec,
         effects: impl Fn(&Value) -> Effects + Send + Sync + 'static,
         call: F,
     ) -> Self
@@ -225,18 +225,18 @@ impl AnyTool for DynamicTool {
         &self.spec.name
     }
 
-    fn kinds(&self) -> Kinds {
+    fn kinds(&self) -> EffectKinds {
         self.spec.kinds
     }
 
-    fn spec(&self) -> Spec {
+    fn spec(&self) -> ToolSpec {
         self.spec.clone()
     }
 
     fn plan<'a>(
         &'a self,
         input: Value,
-        _: &Scene<'_>,
+        _: &PlanContext<'_>,
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
         let effects = (self.effects)(&input);
         Ok(Planned {

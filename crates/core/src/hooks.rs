@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use answer::{Heard, HookAnswer, HookVerdict};
+pub use answer::{HookAnswer, HookOutcome, HookVerdict};
 
 use crate::{BoxFuture, CallId, DecidedBy, Effects, Output, Secrets, Session, ToolError};
 
@@ -21,7 +21,7 @@ use crate::{BoxFuture, CallId, DecidedBy, Effects, Output, Secrets, Session, Too
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{BoxFuture, Happening, Hook, HookAnswer, HookEvent, Outcome, ToolError};
+/// use windlass_core::{BoxFuture, HookPayload, Hook, HookAnswer, HookEvent, Outcome, ToolError};
 /// # use windlass_core::{Engine, ToolCall, Toolbox, testing::{EmptyHost, MockTool}};
 ///
 /// struct NoForce;
@@ -32,7 +32,7 @@ use crate::{BoxFuture, CallId, DecidedBy, Effects, Output, Secrets, Session, Too
 ///     }
 ///     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
 ///         let answer = match event.what {
-///             Happening::PreTool(call) if call.input["force"] == true => HookAnswer::deny("nothing is forced here"),
+///             HookPayload::PreTool(call) if call.input["force"] == true => HookAnswer::deny("nothing is forced here"),
 ///             _ => HookAnswer::go_on(),
 ///         };
 ///         Box::pin(std::future::ready(Ok(answer)))
@@ -61,7 +61,7 @@ pub trait Hook: Send + Sync {
     }
 
     /// Returns whether it must agree at this moment: if it fails, the event does not happen. The failure of any other hook is a warning.
-    fn is_gate(&self, moment: Moment) -> bool {
+    fn is_gate(&self, moment: HookPoint) -> bool {
         moment.is_gate()
     }
 
@@ -82,18 +82,18 @@ pub trait Hook: Send + Sync {
 /// The event that a hook gets.
 ///
 /// ```
-/// use windlass_core::{Happening, HookEvent};
+/// use windlass_core::{HookPayload, HookEvent};
 ///
 /// fn line(event: HookEvent<'_>) -> String {
 ///     let what = match event.what {
-///         Happening::PreTool(call) => format!("{} {}", call.tool, call.input),
+///         HookPayload::PreTool(call) => format!("{} {}", call.tool, call.input),
 ///         other => other.moment().to_string(),
 ///     };
 ///     format!("{} {what}", event.session.id())
 /// }
 /// # use windlass_core::{Secrets, Session, SessionId};
 /// # let (session, secrets) = (Session::new(SessionId::new("s1")), Secrets::default());
-/// # let what = Happening::SessionStart;
+/// # let what = HookPayload::SessionStart;
 /// let event = HookEvent { session: &session, workspace: "/w".as_ref(), secrets: &secrets, what };
 /// assert_eq!(line(event), "s1 session_start");
 /// ```
@@ -106,18 +106,18 @@ pub struct HookEvent<'a> {
     /// Secrets to redact before any of this leaves the process.
     pub secrets: &'a Secrets,
     /// Content of the event.
-    pub what: Happening<'a>,
+    pub what: HookPayload<'a>,
 }
 
 /// An event with its data.
 ///
 /// ```
-/// use windlass_core::{Happening, Moment};
-/// let what = Happening::PromptSubmit { text: "mend the tests" };
-/// assert_eq!((what.moment(), what.text()), (Moment::PromptSubmit, Some("mend the tests")));
+/// use windlass_core::{HookPayload, HookPoint};
+/// let what = HookPayload::PromptSubmit { text: "mend the tests" };
+/// assert_eq!((what.moment(), what.text()), (HookPoint::PromptSubmit, Some("mend the tests")));
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub enum Happening<'a> {
+pub enum HookPayload<'a> {
     /// A session begins.
     SessionStart,
     /// A session is over.
@@ -161,22 +161,22 @@ pub enum Happening<'a> {
     },
 }
 
-impl<'a> Happening<'a> {
+impl<'a> HookPayload<'a> {
     /// Returns the kind of the event.
-    pub fn moment(&self) -> Moment {
+    pub fn moment(&self) -> HookPoint {
         match self {
-            Self::SessionStart => Moment::SessionStart,
-            Self::SessionEnd => Moment::SessionEnd,
-            Self::PromptSubmit { .. } => Moment::PromptSubmit,
-            Self::PreTool(_) => Moment::PreTool,
-            Self::PostTool(..) => Moment::PostTool,
-            Self::PermissionRequest { .. } => Moment::PermissionRequest,
-            Self::Notification { .. } => Moment::Notification,
-            Self::Stop => Moment::Stop,
-            Self::SubagentStop => Moment::SubagentStop,
-            Self::PreCompact => Moment::PreCompact,
-            Self::PreMessage { .. } => Moment::PreMessage,
-            Self::PostMessage { .. } => Moment::PostMessage,
+            Self::SessionStart => HookPoint::SessionStart,
+            Self::SessionEnd => HookPoint::SessionEnd,
+            Self::PromptSubmit { .. } => HookPoint::PromptSubmit,
+            Self::PreTool(_) => HookPoint::PreTool,
+            Self::PostTool(..) => HookPoint::PostTool,
+            Self::PermissionRequest { .. } => HookPoint::PermissionRequest,
+            Self::Notification { .. } => HookPoint::Notification,
+            Self::Stop => HookPoint::Stop,
+            Self::SubagentStop => HookPoint::SubagentStop,
+            Self::PreCompact => HookPoint::PreCompact,
+            Self::PreMessage { .. } => HookPoint::PreMessage,
+            Self::PostMessage { .. } => HookPoint::PostMessage,
         }
     }
 
@@ -217,10 +217,10 @@ impl<'a> Happening<'a> {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::{CallId, Effects, HookCall, Kinds};
+/// use windlass_core::{CallId, Effects, HookCall, EffectKinds};
 ///
 /// fn changes_files(told: HookCall<'_>) -> bool {
-///     told.effects.kinds().intersects(Kinds::WRITE | Kinds::DELETE)
+///     told.effects.kinds().intersects(EffectKinds::WRITE | EffectKinds::DELETE)
 /// }
 ///
 /// let (id, input, effects) = (CallId::new("c1"), json!({"path": "a.md"}), Effects::write("/w/a.md"));
@@ -241,40 +241,40 @@ pub struct HookCall<'a> {
 /// A kind of event: the hook point at which a hook runs.
 ///
 /// ```
-/// use windlass_core::Moment;
-/// assert_eq!("pre_tool".parse(), Ok(Moment::PreTool));
-/// assert!(Moment::PreTool.is_gate() && !Moment::PostTool.is_gate());
-/// assert!("PreTool".parse::<Moment>().is_err());
+/// use windlass_core::HookPoint;
+/// assert_eq!("pre_tool".parse(), Ok(HookPoint::PreTool));
+/// assert!(HookPoint::PreTool.is_gate() && !HookPoint::PostTool.is_gate());
+/// assert!("PreTool".parse::<HookPoint>().is_err());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Moment {
-    /// [`Happening::SessionStart`].
+pub enum HookPoint {
+    /// [`HookPayload::SessionStart`].
     SessionStart,
-    /// [`Happening::SessionEnd`].
+    /// [`HookPayload::SessionEnd`].
     SessionEnd,
-    /// [`Happening::PromptSubmit`].
+    /// [`HookPayload::PromptSubmit`].
     PromptSubmit,
-    /// [`Happening::PreTool`].
+    /// [`HookPayload::PreTool`].
     PreTool,
-    /// [`Happening::PostTool`].
+    /// [`HookPayload::PostTool`].
     PostTool,
-    /// [`Happening::PermissionRequest`].
+    /// [`HookPayload::PermissionRequest`].
     PermissionRequest,
-    /// [`Happening::Notification`].
+    /// [`HookPayload::Notification`].
     Notification,
-    /// [`Happening::Stop`].
+    /// [`HookPayload::Stop`].
     Stop,
-    /// [`Happening::SubagentStop`].
+    /// [`HookPayload::SubagentStop`].
     SubagentStop,
-    /// [`Happening::PreCompact`].
+    /// [`HookPayload::PreCompact`].
     PreCompact,
-    /// [`Happening::PreMessage`].
+    /// [`HookPayload::PreMessage`].
     PreMessage,
-    /// [`Happening::PostMessage`].
+    /// [`HookPayload::PostMessage`].
     PostMessage,
 }
 
-impl Moment {
+impl HookPoint {
     /// Every moment, by the name that configuration uses.
     pub const NAMES: [(&'static str, Self); 12] = [
         ("session_start", Self::SessionStart),
@@ -302,7 +302,7 @@ impl Moment {
     }
 }
 
-impl FromStr for Moment {
+impl FromStr for HookPoint {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
@@ -316,7 +316,7 @@ impl FromStr for Moment {
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for HookPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Self::NAMES.iter().find(|(_, moment)| moment == self);
         f.write_str(name.map_or("event", |(name, _)| name))

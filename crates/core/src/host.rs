@@ -18,21 +18,22 @@ use std::time::SystemTime;
 use crate::SessionId;
 pub use absence::{Absence, PathUse};
 pub(crate) use content::is_mixture;
-pub use content::{Extent, KeptContent, Opened, Source};
+pub use content::{ContentSource, Extent, KeptContent, OpenedContent};
 pub use files::{
-    Alteration, Altered, Attributes, Batch, Entry, Expect, FileError, FileErrorKind, FileKind,
-    Files, Fingerprint, Found, FoundBody, Note, OpenFile, Opener, Resolved, Stat, To, Visitor,
-    Walk, WalkOptions, WalkReport,
+    Alteration, Altered, Attributes, Batch, Entry, ExpectedState, FileError, FileErrorKind,
+    FileKind, Files, Fingerprint, FoundBody, FoundEntry, OpenFile, Opener, Resolved, SkippedPath,
+    Stat, TargetState, Visitor, Walk, WalkOptions, WalkReport,
 };
 pub use network::{
     HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, Network, NetworkTerms,
 };
 pub use process_changes::{
-    ChangedTo, FoundText, HeldChanges, HeldFor, ProcessChange, ProcessChanges, Stage, Tracking,
+    ChangedTo, FoundText, HeldChanges, ProcessChange, ProcessChanges, StageHold, StageStorage,
+    Tracking,
 };
 pub use processes::{
-    Access, Backend, Confinement, Errors, Level, Meter, NetworkAccess, Process, ProcessEnd,
-    ProcessRequest, Processes, Program, Signal, Stdin, TerminalSize,
+    Access, Backend, Confinement, NetworkAccess, Process, ProcessEnd, ProcessRequest, Processes,
+    Program, SandboxLevel, Signal, StderrTarget, Stdin, TerminalSize, TrafficMeter,
 };
 pub use shell::{Grammar, Shell};
 

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::sync::Lock;
-use crate::transcript::{Piece, Transcript};
+use crate::transcript::{Transcript, TranscriptPiece};
 use crate::{
     Absence, CallId, JobId, NetworkAccess, Outcome, PathUse, Process, ProcessEnd, Signal,
     TerminalSize, ToolError, Tracking,
@@ -22,13 +22,13 @@ use crate::{
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{CommandLine, Effect, Kinds, Output, ProcessRequest, Program, testing::MockTool};
+/// use windlass_core::{CommandLine, Effect, EffectKinds, Output, ProcessRequest, Program, testing::MockTool};
 /// # use windlass_core::{Engine, Mode, Policy, ToolCall, Toolbox, testing::EchoHost};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// let tool = MockTool::named("make")
-///     .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["make", "all"])).into())
+///     .with_effects(EffectKinds::EXEC, |_| Effect::Exec(CommandLine::words(["make", "all"])).into())
 ///     .answering(|cx, _| async move {
 ///         let directory = cx.files().resolve(".".as_ref())?;
 ///         let request = ProcessRequest::new(Program::words(["make", "all"]), directory);
@@ -87,13 +87,13 @@ pub struct Job {
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{CommandLine, Effect, Kinds, Output, ProcessRequest, Program, testing::MockTool};
+/// use windlass_core::{CommandLine, Effect, EffectKinds, Output, ProcessRequest, Program, testing::MockTool};
 /// # use windlass_core::{Engine, Mode, Policy, ToolCall, Toolbox, testing::EchoHost};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// let tool = MockTool::named("make")
-///     .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["make", "all"])).into())
+///     .with_effects(EffectKinds::EXEC, |_| Effect::Exec(CommandLine::words(["make", "all"])).into())
 ///     .answering(|cx, _| async move {
 ///         let directory = cx.files().resolve(".".as_ref())?;
 ///         let request = ProcessRequest::new(Program::words(["make", "all"]), directory);
@@ -127,7 +127,7 @@ pub struct JobEnd {
     /// The time that it ran.
     pub duration: Duration,
     /// The changes that it made; an error if they could not be kept.
-    pub changed: Result<Changed, ToolError>,
+    pub changed: Result<ProgramChangeReport, ToolError>,
 }
 
 impl JobEnd {
@@ -148,13 +148,13 @@ impl JobEnd {
 /// The changes that a program made.
 ///
 /// ```
-/// use windlass_core::{ChangeKind, Changed};
-/// let changed = Changed { paths: vec![("/w/a.rs".into(), ChangeKind::Changed)], ..Changed::default() };
+/// use windlass_core::{ChangeKind, ProgramChangeReport};
+/// let changed = ProgramChangeReport { paths: vec![("/w/a.rs".into(), ChangeKind::Changed)], ..Changed::default() };
 /// let letters: String = changed.paths.iter().map(|(_, kind)| kind.letter()).collect();
 /// assert_eq!(letters, "M");
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Changed {
+pub struct ProgramChangeReport {
     /// The way in which the changes were observed; `None` if there was nothing to observe.
     pub tracking: Option<Tracking>,
     /// Each changed file or directory, and the kind of its change.
@@ -364,13 +364,13 @@ impl Job {
     }
 
     /// Returns at most `limit` bytes of the output from offset `at` on.
-    pub fn since(&self, at: u64, limit: usize) -> Piece {
+    pub fn since(&self, at: u64, limit: usize) -> TranscriptPiece {
         self.transcript.lock().since(at, limit)
     }
 
     /// Returns at most `limit` bytes of the standard error from offset `at` on. `None` if standard error is part of the output, as it
-    /// is unless the program was started with [`Errors::Apart`](crate::Errors::Apart).
-    pub fn errors_since(&self, at: u64, limit: usize) -> Option<Piece> {
+    /// is unless the program was started with [`StderrTarget::Apart`](crate::StderrTarget::Apart).
+    pub fn errors_since(&self, at: u64, limit: usize) -> Option<TranscriptPiece> {
         self.errors.as_ref().map(|errors| errors.lock().since(at, limit))
     }
 

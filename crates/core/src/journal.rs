@@ -8,14 +8,14 @@ use std::time::SystemTime;
 
 pub(crate) use body::UNTRUSTED;
 pub use body::{
-    BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, ModelCall,
-    ProvenanceFacts, RecordsMissing, Recovery, SessionBegun, SessionNews,
+    BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, ModelCallPosition,
+    ProvenanceFacts, RecordsMissing, Recovery, ResumedCallFacts, SessionBegun,
 };
 pub use notes::{
-    ApprovalAnswered, ApprovalAsked, MessageNote, QuestionAnswered, QuestionAsked, RequestNote,
-    SessionNote, Speaker, StateNote, TaskNote, TaskState,
+    ApprovalAnswered, ApprovalAsked, MessageAuthor, MessageNote, QuestionAnswered, QuestionAsked,
+    RequestNote, SessionNote, StateNote, TaskNote, TaskState,
 };
-pub use receipt::Receipt;
+pub use receipt::RecordReceipt;
 
 use crate::sync::Lock;
 use crate::{BoxFuture, CallId, Outcome, SessionId, TurnId};
@@ -128,7 +128,7 @@ pub struct JournalError(pub String);
 ///
 /// ```
 /// use std::sync::Mutex;
-/// use windlass_core::{BoxFuture, Journal, JournalError, Receipt, Record};
+/// use windlass_core::{BoxFuture, Journal, JournalError, RecordReceipt, Record};
 /// # use windlass_core::{CallId, RecordKind, SessionId, TurnId};
 ///
 /// /// One line for each record.
@@ -136,11 +136,11 @@ pub struct JournalError(pub String);
 /// struct Lines(Mutex<String>);
 ///
 /// impl Journal for Lines {
-///     fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+///     fn append(&self, record: Record) -> BoxFuture<'static, Result<RecordReceipt, JournalError>> {
 ///         let mut lines = self.0.lock().unwrap();
 ///         lines.push_str(&format!("{} {}\n", record.tool, record.kind.as_str()));
 ///         let number = lines.lines().count() as u64;
-///         Box::pin(std::future::ready(Ok(Receipt::numbered(number))))
+///         Box::pin(std::future::ready(Ok(RecordReceipt::numbered(number))))
 ///     }
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
@@ -165,7 +165,7 @@ pub trait Journal: Send + Sync {
     /// Takes a record at once. The future ends when the record is safe; dropping the future does not take the record back.
     ///
     /// The receipt gives the number of the record. The numbers of the records that one process appends grow in the order of the calls.
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>>;
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<RecordReceipt, JournalError>>;
 }
 
 /// Keeps whole outputs whose text was too long for the model.

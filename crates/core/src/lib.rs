@@ -54,80 +54,87 @@ mod utc;
 pub use address::{is_public_address, special_purpose};
 pub use author::Author;
 pub use budget::{Budget, Spent};
-pub use changes::commit::Step;
+pub use changes::commit::CommitStep;
 pub use changes::history::{
-    Checkpoint, ContentHash, ContentHasher, Exclusive, FileObject, FileState, History,
-    HistoryError, MemoryHistory, NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange,
-    WithoutHistory,
+    ChangeWithoutHistory, Checkpoint, CheckpointQuery, ContentHash, ContentHasher, FileObject,
+    FileState, History, HistoryError, HistoryLock, MemoryHistory, NewCheckpoint, NewContent,
+    Origin, PendingCheckpoint, RecordedChange,
 };
-pub use changes::proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};
+pub use changes::proposals::{Proposal, ProposalApplication, ProposalStore, Proposals, ProposedBy};
 pub use changes::recover::{CommitState, PLANTED_REMOVAL, Recovered, finish_removal, recover};
 pub use changes::snapshot::{Snapshot, SnapshotPlan};
-pub use changes::undo::{Conflict, UndoPlan, Way};
+pub use changes::undo::{Conflict, UndoPlan, UndoStep};
 pub use context::{
     Context, FilesDoor, IndexDoor, NetDoor, PeopleDoor, Printed, PrintedPiece, ProcessDoor,
     StateDoor, StateScope, UndoDoor, WalkSettings,
 };
 pub use effects::{
-    CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, Search,
-    SimpleCommand, normalize, program_name,
+    CommandLine, CommandRisk, CommandSearch, Effect, EffectKinds, Effects, OnlyReads, PathPattern,
+    Reach, SimpleCommand, normalize, program_name,
 };
 pub use engine::{CacheStats, Engine, EngineBuilder};
-pub use error::{FailureReason, Message, ToolError};
-pub use event::{Event, EventKind, Filter, Started, Subscription};
+pub use error::{ErrorMessage, FailureReason, ToolError};
+pub use event::{CallStart, Event, EventFilter, EventKind, Subscription};
 pub use function::{DynamicTool, FunctionTool};
-pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment};
+pub use hooks::{
+    Hook, HookAnswer, HookCall, HookEvent, HookOutcome, HookPayload, HookPoint, HookVerdict,
+};
 pub use host::{
     Absence, Access, Alteration, Altered, Attributes, Backend, Batch, BoxFuture, ChangedTo, Clock,
-    Confinement, Entry, Errors, Expect, Extent, FileError, FileErrorKind, FileKind, Files,
-    Fingerprint, Found, FoundBody, FoundText, Grammar, HeldChanges, HeldFor, Host, HostName,
-    HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, KeptContent, Level, Meter, Network,
-    NetworkAccess, NetworkTerms, Note, OpenFile, Opened, Opener, PathUse, Process, ProcessChange,
-    ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Resolved, Shell, Signal,
-    Source, Stage, Stat, Stdin, TerminalSize, To, Tracking, Visitor, Walk, WalkOptions, WalkReport,
+    Confinement, ContentSource, Entry, ExpectedState, Extent, FileError, FileErrorKind, FileKind,
+    Files, Fingerprint, FoundBody, FoundEntry, FoundText, Grammar, HeldChanges, Host, HostName,
+    HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, KeptContent, Network, NetworkAccess,
+    NetworkTerms, OpenFile, OpenedContent, Opener, PathUse, Process, ProcessChange, ProcessChanges,
+    ProcessEnd, ProcessRequest, Processes, Program, Resolved, SandboxLevel, Shell, Signal,
+    SkippedPath, StageHold, StageStorage, Stat, StderrTarget, Stdin, TargetState, TerminalSize,
+    Tracking, TrafficMeter, Visitor, Walk, WalkOptions, WalkReport,
 };
 pub use id::{
     ApprovalId, CallId, IdSource, JobId, QuestionId, SequentialIds, SessionId, TurnId, id_number,
 };
-pub use jobs::{ChangeKind, Changed, Job, JobEnd};
+pub use jobs::{ChangeKind, Job, JobEnd, ProgramChangeReport};
 pub use journal::{
     ApprovalAnswered, ApprovalAsked, BODY_VERSION, CallExtended, CallFinished, CallStarted,
-    JobChange, JobEnded, Journal, JournalError, MemoryOutputs, MessageNote, ModelCall, Outputs,
-    ProvenanceFacts, QuestionAnswered, QuestionAsked, Receipt, Record, RecordKind, RecordsMissing,
-    Recovery, RequestNote, SessionBegun, SessionNews, SessionNote, Speaker, StateNote, TaskNote,
-    TaskState,
+    JobChange, JobEnded, Journal, JournalError, MemoryOutputs, MessageAuthor, MessageNote,
+    ModelCallPosition, Outputs, ProvenanceFacts, QuestionAnswered, QuestionAsked, Record,
+    RecordKind, RecordReceipt, RecordsMissing, Recovery, RequestNote, ResumedCallFacts,
+    SessionBegun, SessionNote, StateNote, TaskNote, TaskState,
 };
 pub use nearest::{likeness, nearest};
 pub use output::{Content, EmbeddedResource, Metadata, Outcome, Output, ResourceBody};
 pub use people::{
-    Answer, AnswerError, Approval, ApprovalRequest, Asker, Attendance, Attendant, Book,
-    BuiltChange, FileChange, Held, HeldDifference, Inquiry, InquiryState, Listening, MemoryBook,
-    Question, QuestionAnswer, QuestionOption, QuestionRequest, Reply, Scope, Selection, Settled,
+    Answer, AnswerError, Approval, ApprovalRequest, ApprovalState, Attendant,
+    AttendantRegistration, AttendantReply, BuiltChange, EventAttendant, FileChange, HeldDiff,
+    Inquiry, InquiryBook, InquiryState, MemoryBook, Question, QuestionAnswer, QuestionOption,
+    QuestionRequest, Requester, Scope, Selection, WaitGuard,
 };
 pub use plan::{Planned, PlannedCall, PlannedTool};
-pub use plan_context::Scene;
+pub use plan_context::PlanContext;
 pub use policy::{
-    Decided, DecidedBy, Decision, DirectWrites, FileRights, Grant, HardDenies, Keep, Layer, Mode,
-    OutsidePaths, PASS_THROUGH, PathGlob, Policy, Resource, RiskLevel, Rule, RuleError, Ruling,
-    SecretName, Situation, Verdict, When, holds_credential, system_directory,
+    ActiveRule, AskTime, DecidedBy, Decision, DecisionContext, DirectWrites, ExplainedDecision,
+    FileRights, Grant, HardDenies, KeptChanges, Layer, Mode, OutsidePaths, PASS_THROUGH, PathGlob,
+    Policy, Resource, RiskLevel, Rule, RuleError, SecretName, Verdict, holds_credential,
+    system_directory,
 };
 pub use predicate::{Predicate, Role, ToolSelection};
 pub use principal::Principal;
 pub use protected::{
-    GitPart, GitPlace, GitRecord, PROTECTED_PLACES, ProtectedPlace, ProtectedScope,
+    GitPart, GitPath, GitRecord, PROTECTED_PLACES, ProtectedPath, ProtectedScope,
     begins_protected_place, git_place, git_record, is_protected_when_absent,
     protected_beginning_with, protected_entries, protected_reason,
 };
 pub use registry::ToolsChanged;
-pub use rights::{Limits, Rights};
+pub use rights::{Rights, SessionLimits};
 pub use secrets::{SecretValue, Secrets};
 pub use session::{SeenRecord, Session, Unseen};
 pub use session_tmp::{SESSION_TMP, below_session_tmp, usual_tmp_path};
-pub use state_store::{MemoryState, StateEntry, StatePlace, StateStore};
-pub use terminal_text::{Plain, plain};
-pub use text_index::{Document, Indexed, Passage, TextIndex};
-pub use tool::{About, AnyTool, CallResult, Example, Handle, Overrides, Spec, Tool, ToolCall};
+pub use state_store::{MemoryState, StateEntry, StateOwner, StateStore};
+pub use terminal_text::{TerminalText, plain};
+pub use text_index::{Document, IndexedDocuments, Passage, TextIndex};
+pub use tool::{
+    AnyTool, CallResult, Example, Overrides, Tool, ToolCall, ToolDetails, ToolHandle, ToolSpec,
+};
 pub use toolbox::{Toolbox, ToolboxError};
-pub use toolset::{Loaded, Merge, Toolset};
-pub use transcript::{Piece, Transcript};
+pub use toolset::{LoadedTools, NameClash, Toolset};
+pub use transcript::{Transcript, TranscriptPiece};
 pub use utc::utc;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::policy::Withheld;
 use crate::sync::Lock;
 use crate::{
-    Effect, Effects, Entry, FileError, FileErrorKind, FileKind, Files, Resolved, Search, Verdict,
-    Visitor, Walk, WalkOptions,
+    CommandSearch, Effect, Effects, Entry, FileError, FileErrorKind, FileKind, Files, Resolved,
+    Verdict, Visitor, Walk, WalkOptions,
 };
 
 /// Maximum files and directories that are searched. Takes about a second; the command itself would take minutes.
@@ -25,14 +25,14 @@ pub(crate) fn search_effect(effects: &Effects) -> Option<&Effect> {
 
 /// Returns whether any of the searched paths exists. A missing path cannot be read, so nothing has to be found below it.
 pub(crate) fn any_searched_path_exists(files: &dyn Files, verdict: &Verdict) -> bool {
-    let is_there = |search: &Search| {
+    let is_there = |search: &CommandSearch| {
         files.resolve(&search.place.path).is_ok_and(|place| files.stat(&place).is_ok())
     };
     searches(verdict.effects()).any(is_there)
 }
 
 /// Lists the searches of all commands among the effects.
-fn searches(effects: &Effects) -> impl Iterator<Item = &Search> {
+fn searches(effects: &Effects) -> impl Iterator<Item = &CommandSearch> {
     let lines = effects.iter().filter_map(|effect| {
         let Effect::Exec(line) = effect else { return None };
         Some(&line.searches)
@@ -56,7 +56,7 @@ pub(crate) fn find_hidden_paths(
         walked: vec![],
     };
     let mut hidden = Vec::new();
-    for Search { place, depth } in searches(effects) {
+    for CommandSearch { place, depth } in searches(effects) {
         if let Ok(root) = files.resolve(&place.path) {
             search.search_tree(root, depth.unwrap_or(usize::MAX), &mut hidden)?;
         }

@@ -17,11 +17,11 @@ mod record;
 mod watcher;
 mod worker;
 
-pub use answer::{Answer, AnswerError, Reply};
-pub use approval::{ApprovalRequest, Asker, BuiltChange, FileChange, HeldDifference};
-pub use attendant::{Attendance, Attendant, Listening};
-pub use book::{Book, Held, Inquiry, InquiryState, MemoryBook};
+pub use answer::{Answer, AnswerError, AttendantReply};
+pub use approval::{ApprovalRequest, BuiltChange, FileChange, HeldDiff, Requester};
+pub use attendant::{Attendant, AttendantRegistration, EventAttendant};
+pub use book::{Inquiry, InquiryBook, InquiryState, MemoryBook, WaitGuard};
 pub(crate) use broker::{Broker, Permission, Settings};
 pub use question::{Question, QuestionAnswer, QuestionOption, QuestionRequest, Selection};
-pub use record::{Approval, Scope, Settled};
+pub use record::{Approval, ApprovalState, Scope};
 pub(crate) use record::{CallLocation, approval_subject};

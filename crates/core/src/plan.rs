@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use crate::tool::parse_args;
 use crate::{
-    About, AnyTool, BoxFuture, Context, Effects, Kinds, Output, Scene, Spec, Tool, ToolError,
+    AnyTool, BoxFuture, Context, EffectKinds, Effects, Output, PlanContext, Tool, ToolDetails,
+    ToolError, ToolSpec,
 };
 
 /// A tool that plans each call before it is decided on.
@@ -26,7 +27,7 @@ use crate::{
 /// use std::path::PathBuf;
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
-/// use windlass_core::{Context, Effects, Kinds, Output, Planned, PlannedTool, Scene, ToolError};
+/// use windlass_core::{Context, Effects, EffectKinds, Output, Planned, PlannedTool, PlanContext, ToolError};
 ///
 /// struct Manifest;
 ///
@@ -37,12 +38,12 @@ use crate::{
 ///
 /// impl PlannedTool for Manifest {
 ///     const NAME: &'static str = "manifest";
-///     const KINDS: Kinds = Kinds::READ;
+///     const KINDS: EffectKinds = EffectKinds::READ;
 ///     type Args = Args;
 ///     /// The file that was found.
 ///     type Plan = PathBuf;
 ///
-///     fn plan(&self, _: Args, scene: &Scene<'_>) -> Result<Planned<PathBuf>, ToolError> {
+///     fn plan(&self, _: Args, scene: &PlanContext<'_>) -> Result<Planned<PathBuf>, ToolError> {
 ///         let names = ["Cargo.toml", "package.json"].map(PathBuf::from);
 ///         let found = names.into_iter().find(|name| scene.kind(name).is_some());
 ///         let path = found.ok_or_else(|| ToolError::failed("the project has no manifest"))?;
@@ -65,7 +66,7 @@ pub trait PlannedTool: Send + Sync + 'static {
 
     /// Kinds of effects that any call of this tool can have. Listings, roles and MCP annotations depend on it; a call that declares more is
     /// refused as a fault of the tool.
-    const KINDS: Kinds;
+    const KINDS: EffectKinds;
 
     /// True if a call depends on the changes of earlier calls, as `undo` does: it is planned after all earlier calls of its turn have
     /// ended.
@@ -81,7 +82,11 @@ pub trait PlannedTool: Send + Sync + 'static {
     ///
     /// Nothing is granted yet, so the result must not tell the model about files that it may not see. The machine can change until the call
     /// runs: the doors of [`Context`] check each path and each change again, and the plan is no proof that they are unchanged.
-    fn plan(&self, args: Self::Args, scene: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError>;
+    fn plan(
+        &self,
+        args: Self::Args,
+        scene: &PlanContext<'_>,
+    ) -> Result<Planned<Self::Plan>, ToolError>;
 
     /// Runs the planned call. `cx` holds the only doors to the machine.
     fn call(
@@ -112,8 +117,8 @@ pub trait PlannedTool: Send + Sync + 'static {
     }
 
     /// Returns facts for lists, manuals and prompts; see [`Tool::about`].
-    fn about(&self) -> About {
-        About::default()
+    fn about(&self) -> ToolDetails {
+        ToolDetails::default()
     }
 }
 
@@ -130,8 +135,8 @@ pub struct Planned<Plan> {
 /// [`Grant`](crate::Grant), which only a policy can give.
 ///
 /// ```
-/// use windlass_core::{Handle, PlannedCall, testing::{EmptyHost, MockTool, with_scene}};
-/// let tool = Handle::from(MockTool::named("ping"));
+/// use windlass_core::{ToolHandle, PlannedCall, testing::{EmptyHost, MockTool, with_scene}};
+/// let tool = ToolHandle::from(MockTool::named("ping"));
 /// with_scene(&EmptyHost::default(), |scene| {
 ///     let call: Box<dyn PlannedCall + '_> = tool.plan(serde_json::json!({}), scene)?.plan;
 ///     assert_eq!(call.time_limit(), None, "the limit of the engine holds");
@@ -164,12 +169,16 @@ pub trait PlannedCall: Send + Sync {
 /// A tool whose plan is its arguments.
 impl<T: Tool> PlannedTool for T {
     const NAME: &'static str = <T as Tool>::NAME;
-    const KINDS: Kinds = <T as Tool>::KINDS;
+    const KINDS: EffectKinds = <T as Tool>::KINDS;
     const LOOKS_BACK: bool = <T as Tool>::LOOKS_BACK;
     type Args = <T as Tool>::Args;
     type Plan = <T as Tool>::Args;
 
-    fn plan(&self, args: Self::Args, _: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError> {
+    fn plan(
+        &self,
+        args: Self::Args,
+        _: &PlanContext<'_>,
+    ) -> Result<Planned<Self::Plan>, ToolError> {
         Ok(Planned { effects: self.effects(&args), plan: args })
     }
 
@@ -197,7 +206,7 @@ impl<T: Tool> PlannedTool for T {
         Tool::is_long_running(self)
     }
 
-    fn about(&self) -> About {
+    fn about(&self) -> ToolDetails {
         Tool::about(self)
     }
 }
@@ -207,7 +216,7 @@ impl<T: PlannedTool> AnyTool for T {
         T::NAME
     }
 
-    fn kinds(&self) -> Kinds {
+    fn kinds(&self) -> EffectKinds {
         T::KINDS
     }
 
@@ -215,14 +224,14 @@ impl<T: PlannedTool> AnyTool for T {
         T::LOOKS_BACK
     }
 
-    fn spec(&self) -> Spec {
-        Spec::of::<T::Args>(Cow::Borrowed(T::NAME), self.about(), T::KINDS)
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::of::<T::Args>(Cow::Borrowed(T::NAME), self.about(), T::KINDS)
     }
 
     fn plan<'a>(
         &'a self,
         input: Value,
-        scene: &Scene<'_>,
+        scene: &PlanContext<'_>,
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
         let Planned { effects, plan } = PlannedTool::plan(self, parse_args(input)?, scene)?;
         Ok(Planned { effects, plan: Box::new(TypedCall { tool: self, plan }) })

@@ -8,26 +8,27 @@ use crate::changes::commit::beside;
 use crate::changes::history::Untracked;
 use crate::sync::Lock;
 use crate::{
-    Application, Effect, Effects, Entry, FileKind, Files, History, Host, Overrides, PathPattern,
-    Planned, Policy, Processes, Proposals, Query, Resolved, Session, SessionId, Shelf, Shell,
-    Snapshot, SnapshotPlan, Step, To, ToolError, UndoPlan, Visitor, Walk, WalkOptions, context,
+    CheckpointQuery, CommitStep, Effect, Effects, Entry, FileKind, Files, History, Host, Overrides,
+    PathPattern, Planned, Policy, Processes, ProposalApplication, ProposalStore, Proposals,
+    Resolved, Session, SessionId, Shell, Snapshot, SnapshotPlan, TargetState, ToolError, UndoPlan,
+    Visitor, Walk, WalkOptions, context,
 };
 
 /// Gives a tool the information that it needs to plan a call. Files are those of the machine, also if the session only proposes its
 /// changes: no grant exists yet, and programs see no other files.
 ///
 /// ```
-/// use windlass_core::{Effect, PathPattern, Planned, Query, Scene, ToolError, UndoPlan};
+/// use windlass_core::{Effect, PathPattern, Planned, CheckpointQuery, PlanContext, ToolError, UndoPlan};
 ///
 /// /// Plans to take back the last change of this session.
-/// fn plan(scene: &Scene<'_>) -> Result<Planned<UndoPlan>, ToolError> {
-///     let plan = scene.undo_plan(&Query::LastOfSession(scene.session().clone()))?;
+/// fn plan(scene: &PlanContext<'_>) -> Result<Planned<UndoPlan>, ToolError> {
+///     let plan = scene.undo_plan(&CheckpointQuery::LastOfSession(scene.session().clone()))?;
 ///     let effects = plan.declared().map(|way| Effect::Write(PathPattern::entry(&way.path))).collect();
 ///     Ok(Planned { effects, plan })
 /// }
 /// ```
 #[derive(Clone, Copy)]
-pub struct Scene<'a> {
+pub struct PlanContext<'a> {
     pub(crate) session: &'a Session,
     pub(crate) host: &'a dyn Host,
     pub(crate) files: &'a dyn Files,
@@ -36,13 +37,13 @@ pub struct Scene<'a> {
     pub(crate) overrides: &'a Overrides,
 }
 
-impl std::fmt::Debug for Scene<'_> {
+impl std::fmt::Debug for PlanContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scene").field("session", self.session.id()).finish_non_exhaustive()
     }
 }
 
-impl Scene<'_> {
+impl PlanContext<'_> {
     /// Returns the session that the call belongs to.
     pub fn session(&self) -> &SessionId {
         self.session.id()
@@ -115,7 +116,7 @@ impl Scene<'_> {
     }
 
     /// Plans to undo these changes. A session that only proposes its changes has no recorded changes.
-    pub fn undo_plan(&self, query: &Query) -> Result<UndoPlan, ToolError> {
+    pub fn undo_plan(&self, query: &CheckpointQuery) -> Result<UndoPlan, ToolError> {
         let history = if self.session.proposals().is_some() { &Untracked } else { self.history };
         UndoPlan::make(self.files, history, query)
     }
@@ -124,7 +125,7 @@ impl Scene<'_> {
     pub fn plan_restore(
         &self,
         snapshot: &Snapshot,
-        shelf: &dyn Shelf,
+        shelf: &dyn ProposalStore,
     ) -> Result<Planned<SnapshotPlan>, ToolError> {
         let plan = SnapshotPlan::load(self.files, shelf, snapshot)?;
         Ok(Planned { effects: effects(&plan.steps(self.files)), plan })
@@ -135,8 +136,8 @@ impl Scene<'_> {
         &self,
         proposals: &Proposals,
         paths: Option<&[PathBuf]>,
-    ) -> Result<Planned<Application>, ToolError> {
-        let plan = Application::load(self.files, proposals, paths)?;
+    ) -> Result<Planned<ProposalApplication>, ToolError> {
+        let plan = ProposalApplication::load(self.files, proposals, paths)?;
         Ok(Planned { effects: effects(&plan.steps(self.files)), plan })
     }
 
@@ -149,11 +150,11 @@ impl Scene<'_> {
 }
 
 /// Derives the effects of a commit of these steps: a deletion for each removed path, a write for each other path.
-fn effects(steps: &[Step<'_>]) -> Effects {
-    let effect = |step: &Step<'_>| {
+fn effects(steps: &[CommitStep<'_>]) -> Effects {
+    let effect = |step: &CommitStep<'_>| {
         let path = PathPattern::entry(&step.path.path);
         match step.to {
-            To::Nothing => Effect::Delete(path),
+            TargetState::Nothing => Effect::Delete(path),
             _ => Effect::Write(path),
         }
     };

@@ -27,11 +27,11 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-pub use decided_by::{Decided, DecidedBy};
+pub use decided_by::{DecidedBy, ExplainedDecision};
 pub use grant::Grant;
 pub use hard_denies::{HardDenies, system_directory};
 pub(crate) use hidden::Withheld;
-pub use keep::{Keep, When};
+pub use keep::{AskTime, KeptChanges};
 pub use mode::Mode;
 pub(crate) use offers::offers;
 pub use rights::{DirectWrites, FileRights, OutsidePaths};
@@ -40,9 +40,9 @@ use rule::host_name_of;
 pub use rule::{PathGlob, Resource, Rule, RuleError};
 pub(crate) use rule::{authority_of, is_plain};
 use ruling::InForce;
-pub use ruling::{Layer, Ruling};
+pub use ruling::{ActiveRule, Layer};
 pub use secret_names::{PASS_THROUGH, SecretName, holds_credential};
-pub use situation::Situation;
+pub use situation::DecisionContext;
 pub(crate) use situation::untrusted_source;
 pub use verdict::Verdict;
 
@@ -51,7 +51,7 @@ use situation::{ProgramAccess, suspicion_reason};
 use crate::address::is_private_host;
 use crate::effects::is_within;
 use crate::{
-    CommandLine, Confinement, Effect, Effects, Files, Level, NetworkAccess, Reach, Rights,
+    CommandLine, Confinement, Effect, Effects, Files, NetworkAccess, Reach, Rights, SandboxLevel,
     SimpleCommand, protected,
 };
 
@@ -98,7 +98,7 @@ pub(crate) enum StagedChanges {
 #[derive(Debug, Clone)]
 pub struct Policy {
     mode: Mode,
-    rules: Vec<Ruling>,
+    rules: Vec<ActiveRule>,
     hard_denies: Arc<HardDenies>,
     /// The confinement of programs.
     confinement: Confinement,
@@ -149,12 +149,12 @@ impl Policy {
     /// Adds a rule with this decision.
     #[must_use]
     pub fn with(self, decision: Decision, rule: Rule) -> Self {
-        self.with_ruling(Ruling::new(decision, rule))
+        self.with_ruling(ActiveRule::new(decision, rule))
     }
 
     /// Adds a rule with its decision, layer, reason and end.
     #[must_use]
-    pub fn with_ruling(mut self, ruling: Ruling) -> Self {
+    pub fn with_ruling(mut self, ruling: ActiveRule) -> Self {
         self.rules.push(ruling);
         self
     }
@@ -236,7 +236,7 @@ impl Policy {
     }
 
     /// Returns the rules of all layers. A rule that denies or asks binds; one that allows does so only within its own layer.
-    fn all_rules(&self) -> impl Iterator<Item = &Ruling> + Clone {
+    fn all_rules(&self) -> impl Iterator<Item = &ActiveRule> + Clone {
         self.all_layers().flat_map(|layer| &layer.rules)
     }
 
@@ -246,7 +246,7 @@ impl Policy {
     }
 
     /// Returns whether every layer allows an effect without asking.
-    fn allows(&self, effect: Effect, workspace: &Path, situation: &Situation) -> bool {
+    fn allows(&self, effect: Effect, workspace: &Path, situation: &DecisionContext) -> bool {
         let effects = Arc::new(Effects::from(effect));
         self.decide_in("", effects, workspace, situation).decision == Decision::Allow
     }
@@ -257,7 +257,7 @@ impl Policy {
     }
 
     /// Returns the rules, in order.
-    pub fn rules(&self) -> &[Ruling] {
+    pub fn rules(&self) -> &[ActiveRule] {
         &self.rules
     }
 
@@ -268,16 +268,21 @@ impl Policy {
 
     /// Returns how much harm a call with these effects could do.
     pub fn risk(&self, effects: &Effects, workspace: &Path) -> RiskLevel {
-        self.risk_of(effects, workspace, &Situation::default())
+        self.risk_of(effects, workspace, &DecisionContext::default())
     }
 
     /// Returns the same for a call of a session that has these files.
     pub(crate) fn risk_in(&self, effects: &Effects, files: &dyn Files) -> RiskLevel {
-        self.risk_of(effects, files.workspace(), &Situation::in_session(files))
+        self.risk_of(effects, files.workspace(), &DecisionContext::in_session(files))
     }
 
     /// Returns the risk of the effects, taking the session's `/tmp` and protected paths into account.
-    fn risk_of(&self, effects: &Effects, workspace: &Path, situation: &Situation) -> RiskLevel {
+    fn risk_of(
+        &self,
+        effects: &Effects,
+        workspace: &Path,
+        situation: &DecisionContext,
+    ) -> RiskLevel {
         let is_inside =
             |path: &Path| path.starts_with(workspace) || situation.is_tmp(path, workspace);
         let is_protected =
@@ -297,7 +302,7 @@ impl Policy {
         effects: impl Into<Arc<Effects>>,
         workspace: &Path,
     ) -> Verdict {
-        self.decide_in(tool, effects, workspace, &Situation::default())
+        self.decide_in(tool, effects, workspace, &DecisionContext::default())
     }
 
     /// Decides like [`Policy::decide`], at a known time and for a session whose earlier reads are known.
@@ -306,7 +311,7 @@ impl Policy {
         tool: &str,
         effects: impl Into<Arc<Effects>>,
         workspace: &Path,
-        situation: &Situation,
+        situation: &DecisionContext,
     ) -> Verdict {
         let effects = effects.into();
         let mut verdict = self.decide_layer(tool, &effects, workspace, situation);
@@ -341,17 +346,18 @@ impl Policy {
         tool: &str,
         effects: &Arc<Effects>,
         workspace: &Path,
-        situation: &Situation,
+        situation: &DecisionContext,
     ) -> Verdict {
         let mut verdict = self.decide_tool(tool, effects, situation);
-        let (mut open, mut all_keeps) = (Vec::new(), Keep::All);
+        let (mut open, mut all_keeps) = (Vec::new(), KeptChanges::All);
         // The verdict names the change of a file rather than the reading that the change needs.
         let is_needed = |effect: &&Effect| change_of_read(effect, effects.iter()).is_some();
         let (needed, own): (Vec<_>, Vec<_>) = effects.iter().partition(is_needed);
         for effect in own.into_iter().chain(needed) {
             let (decision, by, keeps) =
                 self.decide_effect(tool, effect, effects, workspace, situation);
-            let is_open = by.is_mode() && (decision != Decision::Allow || keeps != Keep::All);
+            let is_open =
+                by.is_mode() && (decision != Decision::Allow || keeps != KeptChanges::All);
             if is_open {
                 open.push((effect.clone(), self.open_parts(effect, situation)));
             }
@@ -375,7 +381,7 @@ impl Policy {
         effects: &Arc<Effects>,
         workspace: &Path,
         usual: StagedChanges,
-        situation: &Situation,
+        situation: &DecisionContext,
         protected: &dyn Fn(&Path) -> Option<&'static str>,
     ) -> Verdict {
         let reason = |effect: &Effect| protected(&effect.changed_path()?.path);
@@ -414,7 +420,12 @@ impl Policy {
 
     /// Decides by the parts that do not depend on single effects: rules about the tool itself, and the mode `deny` for a call without
     /// effects.
-    fn decide_tool(&self, tool: &str, effects: &Arc<Effects>, situation: &Situation) -> Verdict {
+    fn decide_tool(
+        &self,
+        tool: &str,
+        effects: &Arc<Effects>,
+        situation: &DecisionContext,
+    ) -> Verdict {
         let named = self.rule_decision(
             situation,
             |ruling| matches!(ruling.rule.resource(), Resource::Tool(name) if name.matches(tool)),
@@ -437,12 +448,16 @@ impl Policy {
         effect: &Effect,
         effects: &Effects,
         workspace: &Path,
-        situation: &Situation,
-    ) -> (Decision, DecidedBy, Keep) {
+        situation: &DecisionContext,
+    ) -> (Decision, DecidedBy, KeptChanges) {
         if let Some(reason) =
             self.hard_denies.denies_unless_harmless(effect, workspace, &situation.harmless)
         {
-            return (Decision::Deny, DecidedBy::HardDeny { reason: reason.to_string() }, Keep::All);
+            return (
+                Decision::Deny,
+                DecidedBy::HardDeny { reason: reason.to_string() },
+                KeptChanges::All,
+            );
         }
         let of_mode = || {
             let decision = self.decide_by_mode(effect, workspace, situation);
@@ -451,7 +466,7 @@ impl Policy {
                 .flatten();
             match staged {
                 Some(keeps) => (Decision::Allow, self.as_cause(), keeps),
-                None => (decision, self.as_cause(), Keep::All),
+                None => (decision, self.as_cause(), KeptChanges::All),
             }
         };
         let (decision, by, keeps) = self
@@ -464,7 +479,7 @@ impl Policy {
             return (decision, by, keeps);
         }
         // Changes of a staged command to protected paths are decided on after the run.
-        let protected = if keeps == Keep::All {
+        let protected = if keeps == KeptChanges::All {
             self.protection_reason(effect, workspace, situation)
         } else {
             None
@@ -481,7 +496,12 @@ impl Policy {
 
     /// Returns which changes of a command are kept if it may run on a stage where the mode would ask or deny: in the whole sandbox,
     /// its changes reach the workspace only when they are kept. `None` if it may not.
-    fn kept_if_staged(&self, effect: &Effect, effects: &Effects, workspace: &Path) -> Option<Keep> {
+    fn kept_if_staged(
+        &self,
+        effect: &Effect,
+        effects: &Effects,
+        workspace: &Path,
+    ) -> Option<KeptChanges> {
         let mut commands = effects.iter().filter_map(|effect| match effect {
             Effect::Exec(command) => Some(command),
             _ => None,
@@ -496,10 +516,12 @@ impl Policy {
             || effects.iter().any(|effect| matches!(effect, Effect::Net { .. }));
         match self.mode {
             _ if !is_of_command => None,
-            Mode::Plan => Some(Keep::Nothing),
+            Mode::Plan => Some(KeptChanges::Nothing),
             Mode::Ask if is_connected || self.asks_before => None,
-            Mode::Ask if self.confinement.level >= Level::Discard => Some(Keep::Nothing),
-            Mode::Ask if !is_job => Some(Keep::Asked),
+            Mode::Ask if self.confinement.level >= SandboxLevel::Discard => {
+                Some(KeptChanges::Nothing)
+            }
+            Mode::Ask if !is_job => Some(KeptChanges::Asked),
             Mode::Ask | Mode::Auto | Mode::Deny | Mode::Yolo => None,
         }
     }
@@ -510,7 +532,7 @@ impl Policy {
         &self,
         effect: &Effect,
         workspace: &Path,
-        situation: &Situation,
+        situation: &DecisionContext,
     ) -> Option<&'static str> {
         let at = effect.changed_path()?;
         if situation.is_tmp(&at.path, workspace) {
@@ -521,7 +543,7 @@ impl Policy {
     }
 
     /// Returns the reason why an effect asks although a rule or the mode allows it, if there is one.
-    fn reason_to_ask_anyway(&self, effect: &Effect, situation: &Situation) -> Option<String> {
+    fn reason_to_ask_anyway(&self, effect: &Effect, situation: &DecisionContext) -> Option<String> {
         if let Some((why, rule)) = self.unseen_and_denied(effect, situation) {
             return Some(format!("{why}, and `{rule}` may bind it"));
         }
@@ -536,7 +558,7 @@ impl Policy {
 
     /// Returns whether a rule of the person allows this host by its own name. Rules of a session's rights only narrow, and a rule with
     /// a `*` names no host.
-    pub(crate) fn names_host(&self, effect: &Effect, situation: &Situation) -> bool {
+    pub(crate) fn names_host(&self, effect: &Effect, situation: &DecisionContext) -> bool {
         let Effect::Net { origin, .. } = effect else { return false };
         self.in_force(situation).iter().any(|ruling| {
             let names = |host: &String| !host.contains('*') && rule::origin_matches(host, origin);
@@ -552,14 +574,14 @@ impl Policy {
         tool: &str,
         effect: &Effect,
         workspace: &Path,
-        situation: &Situation,
-        of_mode: &dyn Fn() -> (Decision, DecidedBy, Keep),
-    ) -> Option<(Decision, DecidedBy, Keep)> {
-        let whole = |(decision, by)| (decision, by, Keep::All);
-        let names_tool = |ruling: &Ruling| matches!(ruling.rule.resource(), Resource::Tool(name) if name.matches(tool));
+        situation: &DecisionContext,
+        of_mode: &dyn Fn() -> (Decision, DecidedBy, KeptChanges),
+    ) -> Option<(Decision, DecidedBy, KeptChanges)> {
+        let whole = |(decision, by)| (decision, by, KeptChanges::All);
+        let names_tool = |ruling: &ActiveRule| matches!(ruling.rule.resource(), Resource::Tool(name) if name.matches(tool));
         let Effect::Exec(command) = effect else {
             let applies =
-                |ruling: &Ruling| ruling.is_about(effect, workspace) || names_tool(ruling);
+                |ruling: &ActiveRule| ruling.is_about(effect, workspace) || names_tool(ruling);
             return self.rule_decision(situation, applies).map(whole);
         };
         let of_command = command::strictest(self.in_force(situation), command, |part| {
@@ -571,7 +593,7 @@ impl Policy {
             || command.unclear.is_some() || !self.open_parts(effect, situation).is_empty();
         let of_mode =
             of_command.as_ref().filter(|_| of_tool.is_none() && is_open()).map(|_| of_mode());
-        let keeps = of_mode.as_ref().map_or(Keep::All, |(.., keeps)| *keeps);
+        let keeps = of_mode.as_ref().map_or(KeptChanges::All, |(.., keeps)| *keeps);
         let rule_decision = of_tool.into_iter().chain(of_command).map(whole);
         let (decision, by, _) =
             of_mode.into_iter().chain(rule_decision).max_by_key(|(decision, ..)| *decision)?;
@@ -584,13 +606,13 @@ impl Policy {
         effect: &Effect,
         effects: &Effects,
         workspace: &Path,
-        situation: &Situation,
-    ) -> Option<(Decision, DecidedBy, Keep)> {
+        situation: &DecisionContext,
+    ) -> Option<(Decision, DecidedBy, KeptChanges)> {
         let change = change_of_read(effect, effects.iter())?;
         let rule_decision =
             self.rule_decision(situation, |ruling| ruling.is_about(change, workspace));
         let (decision, by) = rule_decision.filter(|(decision, _)| *decision == Decision::Allow)?;
-        Some((decision, by, Keep::All))
+        Some((decision, by, KeptChanges::All))
     }
 
     /// Allows a change in the workspace if a rule allows the command whose words make it.
@@ -599,11 +621,11 @@ impl Policy {
         effect: &Effect,
         effects: &Effects,
         workspace: &Path,
-        situation: &Situation,
-    ) -> Option<(Decision, DecidedBy, Keep)> {
+        situation: &DecisionContext,
+    ) -> Option<(Decision, DecidedBy, KeptChanges)> {
         let at = effect.changed_path()?;
         let rule = command::allows_change(self.in_force(situation), effects, at)?;
-        at.path.starts_with(workspace).then_some((Decision::Allow, rule, Keep::All))
+        at.path.starts_with(workspace).then_some((Decision::Allow, rule, KeptChanges::All))
     }
 
     /// Allows a command to read files that every program of the machine may read.
@@ -611,13 +633,13 @@ impl Policy {
         &self,
         effect: &Effect,
         effects: &Effects,
-    ) -> Option<(Decision, DecidedBy, Keep)> {
+    ) -> Option<(Decision, DecidedBy, KeptChanges)> {
         let Effect::Read(at) = effect else { return None };
         let reads_it = |other: &Effect| matches!(other, Effect::Exec(command) if command.reads(at));
         let is_public =
             effects.iter().any(reads_it) && public_paths::is_public(at, self.hard_denies.homes());
         (is_public && self.mode != Mode::Deny)
-            .then(|| (Decision::Allow, self.as_cause(), Keep::All))
+            .then(|| (Decision::Allow, self.as_cause(), KeptChanges::All))
     }
 
     /// Returns whether a part of a command needs no rule in this mode.
@@ -626,7 +648,7 @@ impl Policy {
     }
 
     /// Returns the indexes of the parts of a command that neither a rule nor [`Policy::passes_without_rule`] allows.
-    fn open_parts(&self, effect: &Effect, situation: &Situation) -> Vec<usize> {
+    fn open_parts(&self, effect: &Effect, situation: &DecisionContext) -> Vec<usize> {
         let Effect::Exec(command) = effect else { return Vec::new() };
         command::open_parts(self.in_force(situation), command, |part| {
             self.passes_without_rule(part)
@@ -637,11 +659,11 @@ impl Policy {
     fn unseen_and_denied(
         &self,
         effect: &Effect,
-        situation: &Situation,
+        situation: &DecisionContext,
     ) -> Option<(String, String)> {
         let Effect::Exec(command) = effect else { return None };
         let why = command::unseen_program_reason(self.in_force(situation), command)?;
-        let denies = |ruling: &&Ruling| {
+        let denies = |ruling: &&ActiveRule| {
             ruling.decision == Decision::Deny
                 && matches!(ruling.rule.resource(), Resource::Exec { .. })
         };
@@ -650,7 +672,7 @@ impl Policy {
 
     /// Returns the reason why a command asks because it can use the network. The hosts that a command connects to are not known before it
     /// runs, so a rule that denies a host could be evaded.
-    fn network_reason(&self, effect: &Effect, situation: &Situation) -> Option<String> {
+    fn network_reason(&self, effect: &Effect, situation: &DecisionContext) -> Option<String> {
         let Effect::Exec(command) = effect else { return None };
         let network = self.permitted_network(&self.confinement.network, situation.now);
         if network == NetworkAccess::None || self.only_reads(command) {
@@ -659,7 +681,7 @@ impl Policy {
         if self.mode == Mode::Plan {
             return Some("the network is open to it".to_owned());
         }
-        let denies = |ruling: &&Ruling| {
+        let denies = |ruling: &&ActiveRule| {
             ruling.decision == Decision::Deny
                 && matches!(ruling.rule.resource(), Resource::Net(host) if network.admits(host))
         };
@@ -700,15 +722,15 @@ impl Policy {
     }
 
     /// Returns the rules of this layer that have not ended.
-    fn in_force(&self, situation: &Situation) -> InForce<'_> {
+    fn in_force(&self, situation: &DecisionContext) -> InForce<'_> {
         InForce { rulings: &self.rules, now: situation.now }
     }
 
     /// Returns the decision of the rule that counts among those that apply.
     fn rule_decision(
         &self,
-        situation: &Situation,
-        applies: impl Fn(&Ruling) -> bool,
+        situation: &DecisionContext,
+        applies: impl Fn(&ActiveRule) -> bool,
     ) -> Option<(Decision, DecidedBy)> {
         self.in_force(situation).deciding(applies)
     }
@@ -719,7 +741,12 @@ impl Policy {
     }
 
     /// Returns the decision of the mode about an effect.
-    fn decide_by_mode(&self, effect: &Effect, workspace: &Path, situation: &Situation) -> Decision {
+    fn decide_by_mode(
+        &self,
+        effect: &Effect,
+        workspace: &Path,
+        situation: &DecisionContext,
+    ) -> Decision {
         use Decision::{Allow, Ask, Deny};
         let is_tmp = |path: &Path| situation.is_tmp(path, workspace);
         let [ask, auto, plan] = match effect {

@@ -8,20 +8,20 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::nearest::unknown_name_message;
-use crate::{Kinds, Level, Limits, Session};
+use crate::{EffectKinds, SandboxLevel, Session, SessionLimits};
 
 /// A condition in code on the name and kinds of a tool, and on the session.
-type Condition = dyn Fn(&str, Kinds, &Session) -> bool + Send + Sync;
+type Condition = dyn Fn(&str, EffectKinds, &Session) -> bool + Send + Sync;
 
 /// A set of tools, as a condition on name, kinds of effects and session.
 ///
 /// ```
-/// use windlass_core::{Kinds, Predicate, Session, SessionId};
+/// use windlass_core::{EffectKinds, Predicate, Session, SessionId};
 /// let session = Session::new(SessionId::new("s"));
 /// let only = Predicate::allow(["read", "bash"]).and(!Predicate::allow(["bash"]));
-/// assert!(only.admits("read", Kinds::READ, &session));
-/// assert!(!only.admits("bash", Kinds::EXEC, &session));
-/// assert!(!Predicate::allow([""; 0]).admits("read", Kinds::READ, &session), "an empty list means none");
+/// assert!(only.admits("read", EffectKinds::READ, &session));
+/// assert!(!only.admits("bash", EffectKinds::EXEC, &session));
+/// assert!(!Predicate::allow([""; 0]).admits("read", EffectKinds::READ, &session), "an empty list means none");
 /// ```
 #[derive(Clone, Default)]
 pub enum Predicate {
@@ -33,7 +33,7 @@ pub enum Predicate {
     /// Tools with these names.
     Allow(BTreeSet<String>),
     /// Tools whose effects stay within these kinds.
-    Within(Kinds),
+    Within(EffectKinds),
     /// Tools that both predicates admit.
     And(Box<Predicate>, Box<Predicate>),
     /// Tools that one of the predicates admits.
@@ -56,7 +56,9 @@ impl Predicate {
     }
 
     /// Admits tools by a condition in code.
-    pub fn by(condition: impl Fn(&str, Kinds, &Session) -> bool + Send + Sync + 'static) -> Self {
+    pub fn by(
+        condition: impl Fn(&str, EffectKinds, &Session) -> bool + Send + Sync + 'static,
+    ) -> Self {
         Self::By(Arc::new(condition))
     }
 
@@ -76,7 +78,7 @@ impl Predicate {
     }
 
     /// Returns whether a tool is admitted in a session.
-    pub fn admits(&self, name: &str, kinds: Kinds, session: &Session) -> bool {
+    pub fn admits(&self, name: &str, kinds: EffectKinds, session: &Session) -> bool {
         match self {
             Self::All => true,
             Self::None => false,
@@ -115,14 +117,14 @@ impl fmt::Debug for Predicate {
 /// A choice of tools by name that can be saved and loaded.
 ///
 /// ```
-/// use windlass_core::{Kinds, Session, SessionId, ToolSelection};
+/// use windlass_core::{EffectKinds, Session, SessionId, ToolSelection};
 /// let session = Session::new(SessionId::new("s"));
 /// let saved = r#"{"disabled": ["bash"]}"#;
 /// let selection: ToolSelection = serde_json::from_str(saved)?;
-/// assert!(selection.predicate().admits("read", Kinds::READ, &session), "without a list, all are enabled");
-/// assert!(!selection.predicate().admits("bash", Kinds::EXEC, &session));
+/// assert!(selection.predicate().admits("read", EffectKinds::READ, &session), "without a list, all are enabled");
+/// assert!(!selection.predicate().admits("bash", EffectKinds::EXEC, &session));
 /// let none: ToolSelection = serde_json::from_str(r#"{"enabled": []}"#)?;
-/// assert!(!none.predicate().admits("read", Kinds::READ, &session), "an empty list means none");
+/// assert!(!none.predicate().admits("read", EffectKinds::READ, &session), "an empty list means none");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,10 +178,10 @@ impl ToolSelection {
 /// A named set of tools, defined by their effects rather than by a list of names that could become outdated.
 ///
 /// ```
-/// use windlass_core::{Kinds, Role, Session, SessionId};
+/// use windlass_core::{EffectKinds, Role, Session, SessionId};
 /// let session = Session::new(SessionId::new("s"));
 /// let explorer: Role = "explorer".parse()?;
-/// assert!(!explorer.predicate().admits("write", Kinds::WRITE, &session));
+/// assert!(!explorer.predicate().admits("write", EffectKinds::WRITE, &session));
 /// assert!("boss".parse::<Role>().is_err(), "an unknown role has no rights at all");
 /// # Ok::<(), String>(())
 /// ```
@@ -207,7 +209,7 @@ impl Role {
 
     /// Returns the tools of this role.
     pub fn predicate(self) -> Predicate {
-        let looking = Kinds::READ | Kinds::STATE | Kinds::ASK | Kinds::NET;
+        let looking = EffectKinds::READ | EffectKinds::STATE | EffectKinds::ASK | EffectKinds::NET;
         match self {
             Self::Explorer => Predicate::Within(looking),
             Self::Planner => Predicate::Within(looking).or(Predicate::allow(Self::RUN_PROGRAMS)),
@@ -218,12 +220,12 @@ impl Role {
     /// Returns the limits of a session in this role.
     ///
     /// ```
-    /// use windlass_core::{Level, Role};
-    /// assert_eq!(Role::Planner.limits().sandbox, Some(Level::Discard), "plans run tests, and nothing stays");
+    /// use windlass_core::{SandboxLevel, Role};
+    /// assert_eq!(Role::Planner.limits().sandbox, Some(SandboxLevel::Discard), "plans run tests, and nothing stays");
     /// ```
-    pub fn limits(self) -> Limits {
-        let sandbox = (self == Self::Planner).then_some(Level::Discard);
-        Limits { sandbox, ..Limits::from(self.predicate()) }
+    pub fn limits(self) -> SessionLimits {
+        let sandbox = (self == Self::Planner).then_some(SandboxLevel::Discard);
+        SessionLimits { sandbox, ..SessionLimits::from(self.predicate()) }
     }
 }
 

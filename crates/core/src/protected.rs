@@ -19,7 +19,7 @@ use crate::{Effects, Files};
 /// assert!(husky.is_directory && husky.scope == ProtectedScope::Anywhere);
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct ProtectedPlace {
+pub struct ProtectedPath {
     /// The path, relative to any directory or to a home directory.
     pub pattern: &'static str,
     /// The directories to which it is relative.
@@ -57,7 +57,7 @@ const STARTED: &str = "programs that start with the session";
 pub(crate) const GIT_REASON: &str = "git's hooks and configuration";
 
 /// All protected paths except git directories.
-pub const PROTECTED_PLACES: &[ProtectedPlace] = &[
+pub const PROTECTED_PLACES: &[ProtectedPath] = &[
     tree(".windlass", OURS).even_absent(),
     file(".mcp.json", OURS).even_absent(),
     file(".aiexclude", "the list of files that are hidden from tools").even_absent(),
@@ -122,17 +122,17 @@ pub const PROTECTED_PLACES: &[ProtectedPlace] = &[
 ];
 
 /// Makes the row of a file in any directory.
-const fn file(pattern: &'static str, reason: &'static str) -> ProtectedPlace {
+const fn file(pattern: &'static str, reason: &'static str) -> ProtectedPath {
     let scope = ProtectedScope::Anywhere;
-    ProtectedPlace { pattern, scope, is_directory: false, when_absent: false, reason }
+    ProtectedPath { pattern, scope, is_directory: false, when_absent: false, reason }
 }
 
 /// Makes the row of a directory with everything below it, in any directory.
-const fn tree(pattern: &'static str, reason: &'static str) -> ProtectedPlace {
-    ProtectedPlace { is_directory: true, ..file(pattern, reason) }
+const fn tree(pattern: &'static str, reason: &'static str) -> ProtectedPath {
+    ProtectedPath { is_directory: true, ..file(pattern, reason) }
 }
 
-impl ProtectedPlace {
+impl ProtectedPath {
     /// Protects the path from being created too.
     const fn even_absent(self) -> Self {
         Self { when_absent: true, ..self }
@@ -195,7 +195,7 @@ pub(crate) fn table_reason(path: &Path, homes: &[PathBuf]) -> Option<&'static st
 /// assert!(git_place("/w/src/hooks/update".as_ref(), &is_git).is_none());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GitPlace {
+pub struct GitPath {
     /// The git directory. For a `.git` itself, its path.
     pub directory: PathBuf,
     /// The kind of the file.
@@ -231,22 +231,22 @@ pub enum GitPart {
 /// let place = git_place("/w/.git/modules/sub/config".as_ref(), &|_| false).expect("a configuration");
 /// assert_eq!(place.part, GitPart::Config);
 /// ```
-pub fn git_place(path: &Path, is_git_directory: &dyn Fn(&Path) -> bool) -> Option<GitPlace> {
+pub fn git_place(path: &Path, is_git_directory: &dyn Fn(&Path) -> bool) -> Option<GitPath> {
     let all = normal_components(path);
     let named = named_git_place(&all);
     let above = |depth: usize| path.ancestors().nth(depth).map(Path::to_owned);
     if let Some((depth, part)) = named.filter(|(_, part)| *part != GitPart::Other) {
-        return Some(GitPlace { directory: above(depth)?, part });
+        return Some(GitPath { directory: above(depth)?, part });
     }
     // This runs for every change, so it walks the directories above once.
     for (depth, directory) in (1..=all.len()).zip(path.ancestors().skip(1)) {
         let part = git_part(all.get(all.len() - depth..)?);
         if part != GitPart::Other && is_git_directory(directory) {
-            return Some(GitPlace { directory: directory.to_owned(), part });
+            return Some(GitPath { directory: directory.to_owned(), part });
         }
     }
     let (depth, part) = named?;
-    Some(GitPlace { directory: above(depth)?, part })
+    Some(GitPath { directory: above(depth)?, part })
 }
 
 /// Returns whether a directory is a git directory: it has a `HEAD`, and objects and refs or a `commondir`.
@@ -315,7 +315,7 @@ pub fn protected_beginning_with(entry: &Path) -> Vec<PathBuf> {
     let (Some(directory), Some(name)) = (entry.parent(), entry.file_name()) else {
         return Vec::new();
     };
-    let path = |place: &ProtectedPlace| match place.pattern.split_once('/') {
+    let path = |place: &ProtectedPath| match place.pattern.split_once('/') {
         Some((_, rest)) => directory.join(name).join(rest),
         None => entry.to_owned(),
     };
@@ -323,8 +323,8 @@ pub fn protected_beginning_with(entry: &Path) -> Vec<PathBuf> {
 }
 
 /// Iterates over the rows for any directory whose first name is this one.
-fn rows_starting_with(name: &OsStr) -> impl Iterator<Item = &'static ProtectedPlace> {
-    let matches_start = |place: &&ProtectedPlace| {
+fn rows_starting_with(name: &OsStr) -> impl Iterator<Item = &'static ProtectedPath> {
+    let matches_start = |place: &&ProtectedPath| {
         let first = place.pattern.split('/').next().unwrap_or_default();
         place.scope == ProtectedScope::Anywhere && name.eq_ignore_ascii_case(first)
     };
@@ -339,13 +339,13 @@ fn rows_starting_with(name: &OsStr) -> impl Iterator<Item = &'static ProtectedPl
 /// assert!(!is_protected_when_absent(".git/commondir".as_ref()));
 /// ```
 pub fn is_protected_when_absent(entry: &Path) -> bool {
-    let is_row = |place: &ProtectedPlace| place.when_absent && Path::new(place.pattern) == entry;
+    let is_row = |place: &ProtectedPath| place.when_absent && Path::new(place.pattern) == entry;
     let part = entry.file_name().map_or(GitPart::Other, |name| git_part(&[name]));
     matches!(part, GitPart::Config | GitPart::Hook) || PROTECTED_PLACES.iter().any(is_row)
 }
 
 /// Finds the row of a scope that matches the first names.
-fn find_row(names: &[&OsStr], scope: ProtectedScope) -> Option<&'static ProtectedPlace> {
+fn find_row(names: &[&OsStr], scope: ProtectedScope) -> Option<&'static ProtectedPath> {
     // All patterns begin with a dot, most names do not.
     names.first().filter(|name| name.as_bytes().starts_with(b"."))?;
     PROTECTED_PLACES.iter().find(|place| place.scope == scope && place.matches_start(names))

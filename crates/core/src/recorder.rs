@@ -14,7 +14,7 @@ use crate::sync::Lock;
 use crate::{
     Approval, ApprovalAnswered, ApprovalAsked, ApprovalRequest, BoxFuture, CallId, Event,
     EventKind, Host, Journal, JournalError, QuestionAnswered, QuestionAsked, QuestionRequest,
-    Receipt, Record, RecordKind, Secrets, Session, SessionId, SessionNote, StateNote, TurnId,
+    Record, RecordKind, RecordReceipt, Secrets, Session, SessionId, SessionNote, StateNote, TurnId,
 };
 
 /// Appends to the journal and publishes to the listeners.
@@ -71,7 +71,7 @@ impl EventSource {
 /// A record that was appended and may not be safe yet.
 pub(crate) enum Appended {
     /// It has no event. Only the caller waits for it.
-    WithoutEvent(BoxFuture<'static, Result<Receipt, JournalError>>),
+    WithoutEvent(BoxFuture<'static, Result<RecordReceipt, JournalError>>),
     /// It has an event, which waits for it too.
     WithEvent(PendingReceipt),
 }
@@ -319,8 +319,8 @@ fn event_at(at: SystemTime, source: &EventSource, kind: EventKind) -> Event {
 /// Returns a future that ends when both records are safe.
 fn after_record(
     before: Option<Appended>,
-    writing: BoxFuture<'static, Result<Receipt, JournalError>>,
-) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+    writing: BoxFuture<'static, Result<RecordReceipt, JournalError>>,
+) -> BoxFuture<'static, Result<RecordReceipt, JournalError>> {
     match before {
         None => writing,
         Some(before) => Box::pin(async move {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use crate::sync::Lock;
 use crate::toolbox::{Slot, is_valid_name};
-use crate::{Handle, Merge, Session, SessionId, Spec, Toolbox, ToolboxError};
+use crate::{NameClash, Session, SessionId, ToolHandle, ToolSpec, Toolbox, ToolboxError};
 
 /// A change of the offered tools.
 ///
@@ -64,7 +64,7 @@ pub(crate) struct Registry {
 struct Owners {
     /// Owners by rank.
     all: Vec<Owner>,
-    merges: HashMap<String, Merge>,
+    merges: HashMap<String, NameClash>,
     shared: Arc<Toolbox>,
     sessions: Vec<SessionLayer>,
     /// Warnings of the last merge, so that each is reported once.
@@ -101,7 +101,7 @@ impl Registry {
     pub(crate) const BUILT_IN: &'static str = "built-in";
 
     /// Makes a registry with the built-in tools, and the rules for equal names by owner.
-    pub(crate) fn new(built_in: Toolbox, merges: HashMap<String, Merge>) -> Self {
+    pub(crate) fn new(built_in: Toolbox, merges: HashMap<String, NameClash>) -> Self {
         let owner = Owner { name: Self::BUILT_IN.into(), slots: built_in.slots().to_vec() };
         let owners =
             Owners { all: vec![owner], merges, shared: Arc::new(built_in), ..Owners::default() };
@@ -109,7 +109,7 @@ impl Registry {
     }
 
     /// Adds an owner at the end, with the definitions that it is pinned to. Returns its rank and warnings.
-    pub(crate) fn add_owner(&self, name: &str, pinned: Option<&[Spec]>) -> (Rank, Vec<String>) {
+    pub(crate) fn add_owner(&self, name: &str, pinned: Option<&[ToolSpec]>) -> (Rank, Vec<String>) {
         let mut owners = self.owners.lock();
         let rank = owners.add(name);
         let tools = pinned.unwrap_or_default().iter();
@@ -162,7 +162,7 @@ impl Registry {
         &self,
         rank: Rank,
         session: Option<&Arc<Session>>,
-        tools: Vec<Handle>,
+        tools: Vec<ToolHandle>,
     ) -> Replacement {
         let mut owners = self.owners.lock();
         let Some(name) = owners.all.get(rank.0).map(|owner| owner.name.clone()) else {
@@ -260,7 +260,7 @@ impl Owners {
                 let name = slot.tool.name();
                 if toolbox.slot(name).is_none() {
                     toolbox.put(slot.clone());
-                } else if merge == Merge::Replace {
+                } else if merge == NameClash::Replace {
                     toolbox.put(slot.clone());
                     let owner = &owner.name;
                     warnings.push(format!("`{name}` of {owner} replaces a tool of the same name"));

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use crate::{
-    Confinement, ContentHash, Level, Mode, NetworkAccess, Policy, Predicate, Principal, Ruling,
-    ToolSelection,
+    ActiveRule, Confinement, ContentHash, Mode, NetworkAccess, Policy, Predicate, Principal,
+    SandboxLevel, ToolSelection,
 };
 
 /// The upper bound of what a session may do.
 ///
 /// ```
-/// use windlass_core::{Limits, Mode, Predicate, Rights};
-/// let parent = Rights::all().narrow(Limits { mode: Some(Mode::Plan), ..Limits::default() });
-/// let child = parent.narrow(Limits { mode: Some(Mode::Yolo), ..Limits::default() });
+/// use windlass_core::{SessionLimits, Mode, Predicate, Rights};
+/// let parent = Rights::all().narrow(SessionLimits { mode: Some(Mode::Plan), ..Limits::default() });
+/// let child = parent.narrow(SessionLimits { mode: Some(Mode::Yolo), ..Limits::default() });
 /// assert_eq!(child.modes().collect::<Vec<_>>(), [Mode::Plan, Mode::Yolo], "both bind, so the stricter one counts");
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -23,7 +23,7 @@ pub struct Rights {
     tools: Predicate,
     /// Rules and modes of each narrowing. Every layer binds.
     layers: Vec<Arc<Policy>>,
-    sandbox: Option<Level>,
+    sandbox: Option<SandboxLevel>,
     net: Option<NetworkAccess>,
     principal: Principal,
 }
@@ -31,38 +31,38 @@ pub struct Rights {
 /// Limits that narrow the rights of a session. Fields that are not set change nothing.
 ///
 /// ```
-/// use windlass_core::{Level, Limits, NetworkAccess, Predicate};
-/// let reviewer = Limits {
+/// use windlass_core::{SandboxLevel, SessionLimits, NetworkAccess, Predicate};
+/// let reviewer = SessionLimits {
 ///     tools: Predicate::allow(["read", "grep", "bash"]),
-///     sandbox: Some(Level::ReadOnly),
+///     sandbox: Some(SandboxLevel::ReadOnly),
 ///     net: Some(NetworkAccess::None),
 ///     ..Limits::default()
 /// };
 /// # drop(reviewer);
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Limits {
+pub struct SessionLimits {
     /// Tools that it may see and call.
     pub tools: Predicate,
     /// Mode for effects that none of `rules` is about.
     pub mode: Option<Mode>,
     /// Rules in addition to all others. A rule that allows overrides `mode`, but never a decision of an outer layer.
-    pub rules: Vec<Ruling>,
+    pub rules: Vec<ActiveRule>,
     /// Minimum sandbox of its programs.
-    pub sandbox: Option<Level>,
+    pub sandbox: Option<SandboxLevel>,
     /// Hosts that its calls and programs may reach.
     pub net: Option<NetworkAccess>,
     /// Identity behind its calls.
     pub principal: Option<Principal>,
 }
 
-impl From<Predicate> for Limits {
+impl From<Predicate> for SessionLimits {
     fn from(tools: Predicate) -> Self {
         Self { tools, ..Self::default() }
     }
 }
 
-impl From<&ToolSelection> for Limits {
+impl From<&ToolSelection> for SessionLimits {
     fn from(selection: &ToolSelection) -> Self {
         selection.predicate().into()
     }
@@ -85,7 +85,7 @@ impl Rights {
 
     /// Returns the intersection of these rights and the limits.
     #[must_use]
-    pub fn narrow(&self, limits: Limits) -> Self {
+    pub fn narrow(&self, limits: SessionLimits) -> Self {
         let mut layers = self.layers.clone();
         if limits.mode.is_some() || !limits.rules.is_empty() {
             let layer = Policy::new(limits.mode.unwrap_or(Mode::Yolo));
@@ -94,7 +94,7 @@ impl Rights {
         Self {
             tools: self.tools.clone().and(limits.tools),
             layers,
-            sandbox: stricter(self.sandbox, limits.sandbox, Level::stricter),
+            sandbox: stricter(self.sandbox, limits.sandbox, SandboxLevel::stricter),
             net: stricter(self.net.clone(), limits.net, |a, b| a.intersection(&b)),
             principal: limits.principal.unwrap_or_else(|| self.principal.clone()),
         }
@@ -121,7 +121,7 @@ impl Rights {
     }
 
     /// Returns the minimum sandbox of programs.
-    pub fn sandbox(&self) -> Option<Level> {
+    pub fn sandbox(&self) -> Option<SandboxLevel> {
         self.sandbox
     }
 
@@ -162,12 +162,14 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::{CommandLine, Decision, Effect, Effects, Kinds, PathPattern, Session, SessionId};
+    use crate::{
+        CommandLine, Decision, Effect, EffectKinds, Effects, PathPattern, Session, SessionId,
+    };
 
     const HOSTS: [&str; 4] = ["docs.rs", "example.com", "a.example.org", "b.a.example.org"];
 
-    fn rule(decision: Decision, text: &str) -> Ruling {
-        Ruling::new(decision, text.parse().expect("a rule"))
+    fn rule(decision: Decision, text: &str) -> ActiveRule {
+        ActiveRule::new(decision, text.parse().expect("a rule"))
     }
 
     fn tools() -> Vec<Predicate> {
@@ -176,11 +178,11 @@ mod tests {
             Predicate::None,
             Predicate::allow(["read"]),
             Predicate::deny(["bash"]),
-            Predicate::Within(Kinds::READ),
+            Predicate::Within(EffectKinds::READ),
         ]
     }
 
-    fn rules() -> Vec<Vec<Ruling>> {
+    fn rules() -> Vec<Vec<ActiveRule>> {
         vec![
             vec![],
             vec![rule(Decision::Allow, "write docs/**")],
@@ -202,33 +204,38 @@ mod tests {
         Mode::NAMES.iter().map(|(_, mode)| Some(*mode)).chain([None]).collect()
     }
 
-    fn levels() -> Vec<Option<Level>> {
-        Level::NAMES.iter().map(|(_, level)| Some(*level)).chain([None]).collect()
+    fn levels() -> Vec<Option<SandboxLevel>> {
+        SandboxLevel::NAMES.iter().map(|(_, level)| Some(*level)).chain([None]).collect()
     }
 
     /// Returns limits in four groups, so that each group holds fields that influence each other: tools; modes with rules; modes with
     /// networks; levels.
-    fn limits_by_kind() -> [Vec<Limits>; 4] {
-        let with_modes = |limit: &dyn Fn(Limits) -> Vec<Limits>| {
-            let of_mode = |mode| limit(Limits { mode, ..Limits::default() });
+    fn limits_by_kind() -> [Vec<SessionLimits>; 4] {
+        let with_modes = |limit: &dyn Fn(SessionLimits) -> Vec<SessionLimits>| {
+            let of_mode = |mode| limit(SessionLimits { mode, ..SessionLimits::default() });
             modes().into_iter().flat_map(of_mode).collect()
         };
         [
-            tools().into_iter().map(Limits::from).collect(),
+            tools().into_iter().map(SessionLimits::from).collect(),
             with_modes(&|of| {
-                rules().into_iter().map(|rules| Limits { rules, ..of.clone() }).collect()
+                rules().into_iter().map(|rules| SessionLimits { rules, ..of.clone() }).collect()
             }),
-            with_modes(&|of| nets().into_iter().map(|net| Limits { net, ..of.clone() }).collect()),
-            levels().into_iter().map(|sandbox| Limits { sandbox, ..Limits::default() }).collect(),
+            with_modes(&|of| {
+                nets().into_iter().map(|net| SessionLimits { net, ..of.clone() }).collect()
+            }),
+            levels()
+                .into_iter()
+                .map(|sandbox| SessionLimits { sandbox, ..SessionLimits::default() })
+                .collect(),
         ]
     }
 
     /// Returns combinations of all kinds of limits, few enough for a test of all pairs.
-    fn mixed_limits() -> Vec<Limits> {
+    fn mixed_limits() -> Vec<SessionLimits> {
         let (modes, levels) = (modes(), levels());
         let (tools, rules, nets) = (tools(), rules(), nets());
         (0..150)
-            .map(|at| Limits {
+            .map(|at| SessionLimits {
                 tools: tools[at % tools.len()].clone(),
                 mode: modes[at / 5 % modes.len()],
                 rules: rules[at / 7 % rules.len()].clone(),
@@ -264,13 +271,16 @@ mod tests {
     }
 
     /// Checks that a child has exactly the rights that both its parent and its own limits give.
-    fn check_child(of_parent: &Limits, requested: &Limits, effects: &[Effect]) {
+    fn check_child(of_parent: &SessionLimits, requested: &SessionLimits, effects: &[Effect]) {
         let parent = Rights::all().narrow(of_parent.clone());
         let child = parent.narrow(requested.clone());
         let alone = Rights::all().narrow(requested.clone());
         let session = Session::new(SessionId::new("s"));
-        for (name, kinds) in [("read", Kinds::READ), ("bash", Kinds::EXEC), ("write", Kinds::WRITE)]
-        {
+        for (name, kinds) in [
+            ("read", EffectKinds::READ),
+            ("bash", EffectKinds::EXEC),
+            ("write", EffectKinds::WRITE),
+        ] {
             let admits = |rights: &Rights| rights.tools().admits(name, kinds, &session);
             assert_eq!(admits(&child), admits(&parent) && admits(&alone), "{name}");
         }
@@ -317,10 +327,10 @@ mod tests {
     #[test]
     fn programs_get_the_stricter_confinement() {
         let of_machine = Confinement { network: NetworkAccess::Full, ..Confinement::default() };
-        let limits = Limits {
-            sandbox: Some(Level::ReadOnly),
+        let limits = SessionLimits {
+            sandbox: Some(SandboxLevel::ReadOnly),
             net: "docs.rs".parse().ok(),
-            ..Limits::default()
+            ..SessionLimits::default()
         };
         let confined = Rights::all().narrow(limits).confine(&of_machine);
         assert_eq!(confined.to_string(), "sandbox read-only, network docs.rs");
@@ -330,9 +340,9 @@ mod tests {
     #[test]
     fn principal_is_inherited_unless_another_one_is_named() {
         let agent = Principal::Agent { name: "reviewer".into() };
-        let named = Limits { principal: Some(agent.clone()), ..Limits::default() };
+        let named = SessionLimits { principal: Some(agent.clone()), ..SessionLimits::default() };
         let parent = Rights::all().narrow(named);
-        assert_eq!(parent.narrow(Limits::default()).principal(), &agent);
+        assert_eq!(parent.narrow(SessionLimits::default()).principal(), &agent);
         assert_eq!(Rights::all().principal(), &Principal::default());
     }
 }

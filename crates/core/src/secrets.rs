@@ -21,7 +21,7 @@ use self::anchor_filter::AnchorFilter;
 use self::known::KnownValues;
 use self::scan::SecretRules as _;
 pub(crate) use self::stream::RedactionStream;
-use crate::{Decided, DecidedBy, Effects, PathPattern, quote};
+use crate::{DecidedBy, Effects, ExplainedDecision, PathPattern, quote};
 
 /// The named values to redact. Text with the format of a credential is redacted too.
 ///
@@ -57,13 +57,13 @@ struct NamedValues {
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{Effect, Kinds, Output, Secrets, testing::MockTool};
+/// use windlass_core::{Effect, EffectKinds, Output, Secrets, testing::MockTool};
 /// # use windlass_core::{Engine, Mode, Policy, ToolCall, Toolbox, testing::EmptyHost};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// let tool = MockTool::named("login")
-///     .with_effects(Kinds::SECRET, |_| Effect::Secret("PASSWORD".into()).into())
+///     .with_effects(EffectKinds::SECRET, |_| Effect::Secret("PASSWORD".into()).into())
 ///     .answering(|cx, _| async move {
 ///         let password = cx.secret("PASSWORD")?;
 ///         assert_eq!(format!("{password:?}"), "[secret PASSWORD]");
@@ -239,8 +239,8 @@ impl Secrets {
     }
 
     /// Replaces secrets in a decision, so that it may be shown and stored.
-    pub(crate) fn redact_decided(&self, decided: &Decided) -> Decided {
-        Decided {
+    pub(crate) fn redact_decided(&self, decided: &ExplainedDecision) -> ExplainedDecision {
+        ExplainedDecision {
             decision: decided.decision,
             by: self.redact_cause(&decided.by),
             settled_by: decided.settled_by.as_ref().map(|by| self.redact_cause(by)),

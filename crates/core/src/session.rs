@@ -15,8 +15,8 @@ use crate::budget::Ledger;
 use crate::jobs::{Job, Jobs};
 use crate::sync::Lock;
 use crate::{
-    Asker, Budget, ContentHash, Decision, Fingerprint, Layer, Limits, Overrides, Policy, Predicate,
-    Principal, Proposals, Rights, Ruling, SessionId, Signal, Spent,
+    ActiveRule, Budget, ContentHash, Decision, Fingerprint, Layer, Overrides, Policy, Predicate,
+    Principal, Proposals, Requester, Rights, SessionId, SessionLimits, Signal, Spent,
 };
 
 /// A sequence of turns with its own id, rights, seen files and jobs.
@@ -40,7 +40,7 @@ pub struct Session {
     /// Policy of the engine narrowed by the rights, as last computed.
     policy: Lock<Option<NarrowedPolicy>>,
     /// Rules that a person gave together with an answer.
-    allowed: Lock<Vec<Ruling>>,
+    allowed: Lock<Vec<ActiveRule>>,
     overrides: Overrides,
     ledger: Arc<Ledger>,
     cancel: CancellationToken,
@@ -87,14 +87,19 @@ impl Session {
     /// Makes a session below this one: with at most its rights, one level deeper, and cancelled with it. Its proposals go to this one.
     ///
     /// ```
-    /// use windlass_core::{Limits, Mode, Overrides, Predicate, Session, SessionId};
+    /// use windlass_core::{SessionLimits, Mode, Overrides, Predicate, Session, SessionId};
     /// let parent = Session::new(SessionId::new("s1")).narrow(Predicate::allow(["read", "write"]));
-    /// let limits = Limits { mode: Some(Mode::Plan), ..Limits::default() };
+    /// let limits = SessionLimits { mode: Some(Mode::Plan), ..Limits::default() };
     /// let child = parent.child(SessionId::new("s2"), limits, &Overrides::default());
     /// assert_eq!(child.rights().modes().collect::<Vec<_>>(), [Mode::Plan]);
     /// ```
     #[must_use]
-    pub fn child(&self, id: SessionId, limits: impl Into<Limits>, overrides: &Overrides) -> Self {
+    pub fn child(
+        &self,
+        id: SessionId,
+        limits: impl Into<SessionLimits>,
+        overrides: &Overrides,
+    ) -> Self {
         let mut overrides = overrides.over(&self.overrides);
         overrides.depth = Some(self.overrides.depth.unwrap_or(0) + 1);
         let mut child = Self::new(id);
@@ -195,7 +200,7 @@ impl Session {
     /// ```
     #[must_use]
     pub fn for_principal(self, principal: Principal) -> Self {
-        self.narrow(Limits { principal: Some(principal), ..Limits::default() })
+        self.narrow(SessionLimits { principal: Some(principal), ..SessionLimits::default() })
     }
 
     /// Returns the identity behind its calls.
@@ -206,13 +211,13 @@ impl Session {
     /// Takes over the agent and parent of the session that asked, to continue in its place.
     ///
     /// ```
-    /// use windlass_core::{Asker, Session, SessionId};
-    /// let asker = Asker { agent: Some("reviewer".into()), parent: Some(SessionId::new("s1")), depth: 1 };
+    /// use windlass_core::{Requester, Session, SessionId};
+    /// let asker = Requester { agent: Some("reviewer".into()), parent: Some(SessionId::new("s1")), depth: 1 };
     /// let session = Session::new(SessionId::new("s2")).on_behalf_of(&asker);
     /// assert_eq!((session.agent(), session.parent()), ("reviewer", Some(&SessionId::new("s1"))));
     /// ```
     #[must_use]
-    pub fn on_behalf_of(mut self, asker: &Asker) -> Self {
+    pub fn on_behalf_of(mut self, asker: &Requester) -> Self {
         self.agent.clone_from(&asker.agent);
         self.parent.clone_from(&asker.parent);
         self.ancestors = asker.parent.iter().cloned().collect();
@@ -235,7 +240,7 @@ impl Session {
 
     /// Narrows the rights. They can never grow again.
     #[must_use]
-    pub fn narrow(mut self, limits: impl Into<Limits>) -> Self {
+    pub fn narrow(mut self, limits: impl Into<SessionLimits>) -> Self {
         self.rights = self.rights.narrow(limits.into());
         *self.policy.lock() = None;
         self
@@ -268,7 +273,7 @@ impl Session {
         let rulings = rules
             .iter()
             .filter_map(|rule| rule.parse().ok())
-            .map(|rule| Ruling::new(Decision::Allow, rule).in_layer(Layer::Session));
+            .map(|rule| ActiveRule::new(Decision::Allow, rule).in_layer(Layer::Session));
         self.allowed.lock().extend(rulings);
         *self.policy.lock() = None;
     }

@@ -10,7 +10,7 @@ use crate::{SessionId, ToolError};
 
 /// The owner of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum StatePlace {
+pub enum StateOwner {
     /// One session.
     Session(SessionId),
     /// All sessions of one workspace.
@@ -33,8 +33,8 @@ pub struct StateEntry {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::{MemoryState, StatePlace, StateStore};
-/// let (store, place) = (MemoryState::default(), StatePlace::Person);
+/// use windlass_core::{MemoryState, StateOwner, StateStore};
+/// let (store, place) = (MemoryState::default(), StateOwner::Person);
 /// assert!(store.replace(&place, "todo", 0, Some(&json!(["test"])))?, "there was none");
 /// let seen = store.get(&place, "todo")?.expect("it was just written");
 /// assert!(store.replace(&place, "todo", seen.version, Some(&json!(["test", "write"])))?);
@@ -43,12 +43,12 @@ pub struct StateEntry {
 /// ```
 pub trait StateStore: Send + Sync {
     /// Returns the value, if there is one.
-    fn get(&self, place: &StatePlace, key: &str) -> Result<Option<StateEntry>, ToolError>;
+    fn get(&self, place: &StateOwner, key: &str) -> Result<Option<StateEntry>, ToolError>;
 
     /// Replaces or removes the value if it still has this version; version 0 stands for no value. Returns whether it had that version.
     fn replace(
         &self,
-        place: &StatePlace,
+        place: &StateOwner,
         key: &str,
         version: u64,
         value: Option<&Value>,
@@ -63,17 +63,17 @@ pub struct MemoryState(Lock<Memory>);
 #[derive(Debug, Default)]
 struct Memory {
     last: u64,
-    entries: HashMap<(StatePlace, String), StateEntry>,
+    entries: HashMap<(StateOwner, String), StateEntry>,
 }
 
 impl StateStore for MemoryState {
-    fn get(&self, place: &StatePlace, key: &str) -> Result<Option<StateEntry>, ToolError> {
+    fn get(&self, place: &StateOwner, key: &str) -> Result<Option<StateEntry>, ToolError> {
         Ok(self.0.lock().entries.get(&(place.clone(), key.to_owned())).cloned())
     }
 
     fn replace(
         &self,
-        place: &StatePlace,
+        place: &StateOwner,
         key: &str,
         version: u64,
         value: Option<&Value>,

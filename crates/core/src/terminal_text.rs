@@ -6,16 +6,16 @@
 /// Converts a program's output into text, piece by piece.
 ///
 /// ```
-/// use windlass_core::Plain;
+/// use windlass_core::TerminalText;
 /// let mut text = String::new();
-/// let mut plain = Plain::default();
+/// let mut plain = TerminalText::default();
 /// plain.push(b"\x1b[1;3", &mut text);
 /// plain.push(b"1mred\x1b[0m\r\n 10 %\r 99 %\n", &mut text);
 /// plain.end(&mut text);
 /// assert_eq!(text, "red\n 99 %\n");
 /// ```
 #[derive(Debug, Default)]
-pub struct Plain {
+pub struct TerminalText {
     sequence: SequenceState,
     /// The first bytes of an incomplete UTF-8 character.
     pending: Vec<u8>,
@@ -43,7 +43,7 @@ enum SequenceState {
     StringEscape,
 }
 
-impl Plain {
+impl TerminalText {
     /// Appends the text of a piece. A later piece can change the end of the text of an earlier one, so pass the same text for all
     /// pieces, or an empty one for each.
     pub fn push(&mut self, bytes: &[u8], text: &mut String) {
@@ -201,7 +201,7 @@ fn is_ignored_control(byte: u8) -> bool {
 /// ```
 pub fn plain(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
-    let mut plain = Plain::default();
+    let mut plain = TerminalText::default();
     plain.push(bytes, &mut text);
     plain.end(&mut text);
     text
@@ -260,7 +260,7 @@ mod tests {
         #[test]
         fn the_text_does_not_depend_on_the_cuts(any_output in any_output(), size in 1usize..7) {
             let mut text = String::new();
-            let mut pieces = Plain::default();
+            let mut pieces = TerminalText::default();
             for piece in any_output.chunks(size) {
                 pieces.push(piece, &mut text);
             }

@@ -10,11 +10,12 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::{
-    Alteration, Altered, AnyTool, BoxFuture, Clock, Confinement, Context, DynamicTool, Effects,
-    FileError, FileErrorKind, Files, Found, Handle, Host, Journal, JournalError, Kinds,
-    MemoryHistory, OpenFile, Output, Overrides, Policy, Process, ProcessChanges, ProcessEnd,
-    ProcessRequest, Processes, Receipt, Record, Resolved, Scene, Session, SessionId, Signal, Spec,
-    Stat, ToolError, Tracking, Visitor, WalkOptions, WalkReport, sync::Lock,
+    Alteration, Altered, AnyTool, BoxFuture, Clock, Confinement, Context, DynamicTool, EffectKinds,
+    Effects, FileError, FileErrorKind, Files, FoundEntry, Host, Journal, JournalError,
+    MemoryHistory, OpenFile, Output, Overrides, PlanContext, Policy, Process, ProcessChanges,
+    ProcessEnd, ProcessRequest, Processes, Record, RecordReceipt, Resolved, Session, SessionId,
+    Signal, Stat, ToolError, ToolHandle, ToolSpec, Tracking, Visitor, WalkOptions, WalkReport,
+    sync::Lock,
 };
 
 /// A clock that stands still until a test advances it.
@@ -173,7 +174,7 @@ impl Files for EmptyHost {
         Self::not_found("list", root)
     }
 
-    fn look(&self, _: &Resolved) -> Result<Option<Found>, FileError> {
+    fn look(&self, _: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         Ok(None)
     }
 
@@ -198,8 +199,8 @@ impl Files for EmptyHost {
 /// let kind = with_scene(&EmptyHost::default(), |scene| scene.kind("Cargo.toml".as_ref()));
 /// assert_eq!(kind, None);
 /// ```
-pub fn with_scene<T>(host: &dyn Host, look: impl FnOnce(&Scene<'_>) -> T) -> T {
-    look(&Scene {
+pub fn with_scene<T>(host: &dyn Host, look: impl FnOnce(&PlanContext<'_>) -> T) -> T {
+    look(&PlanContext {
         session: &Session::new(SessionId::new("s1")),
         host,
         files: host.files(),
@@ -212,9 +213,9 @@ pub fn with_scene<T>(host: &dyn Host, look: impl FnOnce(&Scene<'_>) -> T) -> T {
 /// Returns the effects that a tool plans for a call on this machine. Does not run the call.
 ///
 /// ```
-/// use windlass_core::{Effects, Handle, Kinds, testing::{EmptyHost, MockTool, plan_effects}};
-/// let tool: Handle =
-///     MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("out")).into();
+/// use windlass_core::{Effects, ToolHandle, EffectKinds, testing::{EmptyHost, MockTool, plan_effects}};
+/// let tool: ToolHandle =
+///     MockTool::named("publish").with_effects(EffectKinds::WRITE, |_| Effects::write("out")).into();
 /// let effects = plan_effects(&EmptyHost::default(), &*tool, serde_json::json!({}))?;
 /// assert_eq!(effects.to_string(), "write out");
 /// # Ok::<(), windlass_core::ToolError>(())
@@ -234,9 +235,9 @@ type OutputFunction =
 /// A tool with a given output, for tests of engines, agents and front doors.
 ///
 /// ```
-/// use windlass_core::{AnyTool, Effects, Handle, Kinds, Output, testing::MockTool};
-/// let tool: Handle = MockTool::named("deploy")
-///     .with_effects(Kinds::WRITE, |_| Effects::write("out"))
+/// use windlass_core::{AnyTool, Effects, ToolHandle, EffectKinds, Output, testing::MockTool};
+/// let tool: ToolHandle = MockTool::named("deploy")
+///     .with_effects(EffectKinds::WRITE, |_| Effects::write("out"))
 ///     .answering(|_, input| async move { Ok(Output::text(format!("deployed {input}"))) })
 ///     .into();
 /// assert_eq!(tool.name(), "deploy");
@@ -245,7 +246,7 @@ type OutputFunction =
 pub struct MockTool {
     name: String,
     schema: Value,
-    kinds: Kinds,
+    kinds: EffectKinds,
     effects: Arc<dyn Fn(&Value) -> Effects + Send + Sync>,
     answer: OutputFunction,
 }
@@ -256,7 +257,7 @@ impl MockTool {
         Self {
             name: name.into(),
             schema: json!({"type": "object", "properties": {}}),
-            kinds: Kinds::NONE,
+            kinds: EffectKinds::NONE,
             effects: Arc::new(|_| Effects::none()),
             answer: Arc::new(|_, _| Box::pin(async { Ok(Output::text("ok")) })),
         }
@@ -273,7 +274,7 @@ impl MockTool {
     #[must_use]
     pub fn with_effects(
         mut self,
-        kinds: Kinds,
+        kinds: EffectKinds,
         effects: impl Fn(&Value) -> Effects + Send + Sync + 'static,
     ) -> Self {
         self.kinds = kinds;
@@ -301,10 +302,10 @@ impl std::fmt::Debug for MockTool {
     }
 }
 
-impl From<MockTool> for Handle {
+impl From<MockTool> for ToolHandle {
     fn from(mock: MockTool) -> Self {
         let MockTool { name, schema, kinds, effects, answer } = mock;
-        let spec = Spec::new(name, "A tool for tests.", schema, kinds);
+        let spec = ToolSpec::new(name, "A tool for tests.", schema, kinds);
         Self::from(DynamicTool::new(
             spec,
             move |input| effects(input),
@@ -325,10 +326,10 @@ impl MemoryJournal {
 }
 
 impl Journal for MemoryJournal {
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<RecordReceipt, JournalError>> {
         let mut records = self.0.lock();
         records.push(record);
-        let receipt = Receipt::numbered(records.len() as u64);
+        let receipt = RecordReceipt::numbered(records.len() as u64);
         Box::pin(std::future::ready(Ok(receipt)))
     }
 }

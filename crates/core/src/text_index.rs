@@ -51,7 +51,7 @@ pub struct Passage {
 
 /// The documents that a store has, as [`TextIndex::indexed`] lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Indexed {
+pub struct IndexedDocuments {
     /// The fingerprints, by document id. A document whose fingerprint differs now has to be put again.
     pub fingerprints: BTreeMap<String, String>,
     /// A message for a person: the index was damaged and is empty now.
@@ -63,14 +63,14 @@ pub struct Indexed {
 /// An index holds nothing that cannot be gathered again. A damaged index starts empty, and [`TextIndex::indexed`] says so.
 ///
 /// ```
-/// use windlass_core::{Document, Indexed, Passage, TextIndex, ToolError};
+/// use windlass_core::{Document, IndexedDocuments, Passage, TextIndex, ToolError};
 ///
 /// /// An index that holds no documents.
 /// struct Nothing;
 ///
 /// impl TextIndex for Nothing {
-///     fn indexed(&self, _: &str) -> Result<Indexed, ToolError> {
-///         Ok(Indexed::default())
+///     fn indexed(&self, _: &str) -> Result<IndexedDocuments, ToolError> {
+///         Ok(IndexedDocuments::default())
 ///     }
 ///     fn put(&self, store: &str, _: &[Document]) -> Result<(), ToolError> {
 ///         Err(ToolError::failed(format!("`{store}` takes no documents")))
@@ -87,7 +87,7 @@ pub struct Indexed {
 /// ```
 pub trait TextIndex: Send + Sync {
     /// Lists the documents of a store.
-    fn indexed(&self, store: &str) -> Result<Indexed, ToolError>;
+    fn indexed(&self, store: &str) -> Result<IndexedDocuments, ToolError>;
 
     /// Adds documents, or replaces those with the same ids. Stores all of them or none.
     fn put(&self, store: &str, documents: &[Document]) -> Result<(), ToolError>;

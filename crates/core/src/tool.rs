@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    CallId, Context, Effects, Kinds, Outcome, Output, Planned, PlannedCall, Scene, SessionId,
-    ToolError, TurnId, schema,
+    CallId, Context, EffectKinds, Effects, Outcome, Output, PlanContext, Planned, PlannedCall,
+    SessionId, ToolError, TurnId, schema,
 };
 
 /// A tool in the form in which its author writes it. Everything else is derived from this.
@@ -26,7 +26,7 @@ use crate::{
 /// ```
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
-/// use windlass_core::{Context, Effects, Kinds, Output, Tool, ToolError};
+/// use windlass_core::{Context, Effects, EffectKinds, Output, Tool, ToolError};
 ///
 /// struct Shout;
 ///
@@ -40,7 +40,7 @@ use crate::{
 ///
 /// impl Tool for Shout {
 ///     const NAME: &'static str = "shout";
-///     const KINDS: Kinds = Kinds::NONE;
+///     const KINDS: EffectKinds = EffectKinds::NONE;
 ///     type Args = Args;
 ///     fn effects(&self, _: &Args) -> Effects {
 ///         Effects::none()
@@ -59,7 +59,7 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Kinds of effects that any call of this tool can have. Listings, roles and MCP annotations depend on it; a call that declares more is
     /// refused as a fault of the tool.
-    const KINDS: Kinds;
+    const KINDS: EffectKinds;
 
     /// Type of the arguments. It should refuse unknown fields.
     type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;
@@ -99,8 +99,8 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// Returns facts for lists, manuals and prompts that the arguments do not contain: a title, guidance, examples, the output schema.
-    fn about(&self) -> About {
-        About::default()
+    fn about(&self) -> ToolDetails {
+        ToolDetails::default()
     }
 }
 
@@ -108,15 +108,15 @@ pub trait Tool: Send + Sync + 'static {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::About;
-/// let about = About::titled("Forecast")
+/// use windlass_core::ToolDetails;
+/// let about = ToolDetails::titled("Forecast")
 ///     .with_guidance("Ask for several days at once.")
 ///     .with_example("the next three days", json!({"city": "Oslo", "days": 3}));
 /// assert_eq!(about.examples[0].input["days"], 3);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct About {
+pub struct ToolDetails {
     /// Name for people.
     pub title: Option<Cow<'static, str>>,
     /// Advice on when and how to use the tool, for the instructions of a model. It is not part of the list of tools, which is sent with
@@ -134,8 +134,8 @@ pub struct About {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::About;
-/// let about = About::default().with_example("all errors of a day", json!({"level": "error"}));
+/// use windlass_core::ToolDetails;
+/// let about = ToolDetails::default().with_example("all errors of a day", json!({"level": "error"}));
 /// assert_eq!(about.examples[0].description, "all errors of a day");
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -147,7 +147,7 @@ pub struct Example {
     pub input: Value,
 }
 
-impl About {
+impl ToolDetails {
     /// Makes facts with this title.
     pub fn titled(title: impl Into<Cow<'static, str>>) -> Self {
         Self { title: Some(title.into()), ..Self::default() }
@@ -178,12 +178,12 @@ impl About {
     ///
     /// ```
     /// use schemars::JsonSchema;
-    /// use windlass_core::About;
+    /// use windlass_core::ToolDetails;
     /// #[derive(JsonSchema)]
     /// struct Counts {
     ///     lines: u64,
     /// }
-    /// let schema = About::default().with_output::<Counts>().output_schema.expect("just given");
+    /// let schema = ToolDetails::default().with_output::<Counts>().output_schema.expect("just given");
     /// assert_eq!(schema["properties"]["lines"]["type"], "integer");
     /// ```
     #[must_use]
@@ -196,18 +196,18 @@ impl About {
 /// The definition of a tool: the part that a model gets, and the facts that the engine knows before any call.
 ///
 /// ```
-/// use windlass_core::{Kinds, Toolbox, testing::MockTool};
+/// use windlass_core::{EffectKinds, Toolbox, testing::MockTool};
 /// let mut tools = Toolbox::new();
 /// tools.add(MockTool::named("ping"))?;
 /// tools.describe("ping", "Check that the server answers.")?;
 /// let spec = tools.spec("ping").expect("it was just added");
 /// assert_eq!((&*spec.name, &*spec.description), ("ping", "Check that the server answers."));
-/// assert_eq!((&spec.input_schema["type"], spec.kinds), (&"object".into(), Kinds::NONE));
+/// assert_eq!((&spec.input_schema["type"], spec.kinds), (&"object".into(), EffectKinds::NONE));
 /// # Ok::<(), windlass_core::ToolboxError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Spec {
+pub struct ToolSpec {
     /// Name by which models call it.
     pub name: Cow<'static, str>,
     /// Purpose of the tool.
@@ -215,34 +215,34 @@ pub struct Spec {
     /// JSON Schema of the arguments.
     pub input_schema: Value,
     /// Kinds of effects that a call can have at most.
-    pub kinds: Kinds,
+    pub kinds: EffectKinds,
     /// Facts for lists, manuals and prompts.
-    pub about: About,
+    pub about: ToolDetails,
 }
 
-impl Spec {
+impl ToolSpec {
     /// Makes the spec of a tool whose schema is known only at run time.
     ///
     /// ```
     /// use serde_json::json;
-    /// use windlass_core::{About, Kinds, Spec};
-    /// let spec = Spec::new("echo", "Say it again.", json!({"type": "object"}), Kinds::NONE)
-    ///     .with_about(About::titled("Echo"));
+    /// use windlass_core::{ToolDetails, EffectKinds, ToolSpec};
+    /// let spec = ToolSpec::new("echo", "Say it again.", json!({"type": "object"}), EffectKinds::NONE)
+    ///     .with_about(ToolDetails::titled("Echo"));
     /// assert_eq!(spec.about.title.as_deref(), Some("Echo"));
     /// ```
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         description: impl Into<String>,
         input_schema: Value,
-        kinds: Kinds,
+        kinds: EffectKinds,
     ) -> Self {
         let (name, description) = (name.into(), description.into());
-        Self { name, description, input_schema, kinds, about: About::default() }
+        Self { name, description, input_schema, kinds, about: ToolDetails::default() }
     }
 
     /// Replaces the facts for lists, manuals and prompts.
     #[must_use]
-    pub fn with_about(mut self, about: About) -> Self {
+    pub fn with_about(mut self, about: ToolDetails) -> Self {
         self.about = about;
         self
     }
@@ -250,8 +250,8 @@ impl Spec {
     /// Makes the spec of a typed tool, with schema and description from the doc comments of `Args`.
     pub(crate) fn of<Args: JsonSchema>(
         name: Cow<'static, str>,
-        about: About,
-        kinds: Kinds,
+        about: ToolDetails,
+        kinds: EffectKinds,
     ) -> Self {
         let (description, input_schema) = schema::description_and_schema::<Args>();
         Self { name, description, input_schema, kinds, about }
@@ -261,13 +261,13 @@ impl Spec {
 /// A tool in the form that the engine uses.
 ///
 /// ```
-/// use windlass_core::{AnyTool, Effects, Handle, Kinds, testing::MockTool};
+/// use windlass_core::{AnyTool, Effects, ToolHandle, EffectKinds, testing::MockTool};
 ///
 /// fn line(tool: &dyn AnyTool) -> String {
 ///     format!("{}: {}", tool.name(), tool.kinds().names().join(", "))
 /// }
-/// let publish: Handle =
-///     MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")).into();
+/// let publish: ToolHandle =
+///     MockTool::named("publish").with_effects(EffectKinds::WRITE, |_| Effects::write("index.html")).into();
 /// assert_eq!(line(&*publish), "publish: write");
 /// ```
 pub trait AnyTool: Send + Sync + 'static {
@@ -275,7 +275,7 @@ pub trait AnyTool: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Returns the kinds of effects that a call can have at most.
-    fn kinds(&self) -> Kinds;
+    fn kinds(&self) -> EffectKinds;
 
     /// Returns whether a call depends on the changes of earlier calls; see [`Tool::LOOKS_BACK`].
     fn looks_back(&self) -> bool {
@@ -283,16 +283,16 @@ pub trait AnyTool: Send + Sync + 'static {
     }
 
     /// Returns its definition. Computed each time; a [`Toolbox`](crate::Toolbox) caches it.
-    fn spec(&self) -> Spec;
+    fn spec(&self) -> ToolSpec;
 
     /// Plans a call with arguments that fit the schema. Returns its effects, with paths as the model wrote them, and the call to run. The
     /// engine plans once per call, and again only if a hook replaces the arguments.
     ///
     /// ```
     /// use serde_json::json;
-    /// use windlass_core::{Effects, Handle, Kinds, testing::{EmptyHost, MockTool, plan_effects}};
-    /// let tool: Handle = MockTool::named("look")
-    ///     .with_effects(Kinds::READ, |input| Effects::read(input["path"].as_str().unwrap_or(".")))
+    /// use windlass_core::{Effects, ToolHandle, EffectKinds, testing::{EmptyHost, MockTool, plan_effects}};
+    /// let tool: ToolHandle = MockTool::named("look")
+    ///     .with_effects(EffectKinds::READ, |input| Effects::read(input["path"].as_str().unwrap_or(".")))
     ///     .into();
     /// let effects = plan_effects(&EmptyHost::default(), &*tool, json!({"path": "src/../a.md"}))?;
     /// assert_eq!(effects.to_string(), "read src/../a.md");
@@ -301,7 +301,7 @@ pub trait AnyTool: Send + Sync + 'static {
     fn plan<'a>(
         &'a self,
         input: Value,
-        scene: &Scene<'_>,
+        scene: &PlanContext<'_>,
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError>;
 }
 
@@ -313,20 +313,20 @@ pub(crate) fn parse_args<Args: DeserializeOwned>(input: Value) -> Result<Args, T
 /// A tool in a toolbox: one of the built-in table, or one made at run time.
 ///
 /// ```
-/// use windlass_core::{Handle, testing::MockTool};
-/// let tool = Handle::from(MockTool::named("ping"));
-/// assert!(matches!(&tool, Handle::Shared(_)));
+/// use windlass_core::{ToolHandle, testing::MockTool};
+/// let tool = ToolHandle::from(MockTool::named("ping"));
+/// assert!(matches!(&tool, ToolHandle::Shared(_)));
 /// assert_eq!(tool.clone().name(), "ping");
 /// ```
 #[derive(Clone)]
-pub enum Handle {
+pub enum ToolHandle {
     /// A tool from a `const` table.
     Static(&'static dyn AnyTool),
     /// A tool made at run time.
     Shared(Arc<dyn AnyTool>),
 }
 
-impl Deref for Handle {
+impl Deref for ToolHandle {
     type Target = dyn AnyTool;
     fn deref(&self) -> &Self::Target {
         match self {
@@ -336,13 +336,13 @@ impl Deref for Handle {
     }
 }
 
-impl<T: AnyTool> From<T> for Handle {
+impl<T: AnyTool> From<T> for ToolHandle {
     fn from(tool: T) -> Self {
         Self::Shared(Arc::new(tool))
     }
 }
 
-impl std::fmt::Debug for Handle {
+impl std::fmt::Debug for ToolHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Tool").field(&self.name()).finish()
     }

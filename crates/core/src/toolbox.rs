@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::registry::Rank;
 use crate::{
-    AnyTool, Handle, Kinds, Planned, PlannedCall, Scene, Session, Spec, ToolError, nearest,
+    AnyTool, EffectKinds, PlanContext, Planned, PlannedCall, Session, ToolError, ToolHandle,
+    ToolSpec, nearest,
 };
 
 /// A collection of tools.
@@ -29,27 +30,27 @@ pub struct Toolbox {
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// The tool, or a stand-in if only its definition is known.
-    pub(crate) tool: Handle,
+    pub(crate) tool: ToolHandle,
     /// Owner that has to be loaded before the tool can be called.
     pub(crate) pinned_by: Option<Rank>,
     /// Description that replaces the tool's own.
     description: Option<String>,
-    spec: OnceLock<Spec>,
+    spec: OnceLock<ToolSpec>,
 }
 
 impl Slot {
     /// Makes a slot for a tool that can be called.
-    pub(crate) fn new(tool: Handle) -> Self {
+    pub(crate) fn new(tool: ToolHandle) -> Self {
         Self { tool, pinned_by: None, description: None, spec: OnceLock::new() }
     }
 
     /// Makes a slot for a tool of which only the accepted definition is known so far.
-    pub(crate) fn pinned(spec: Spec, owner: Rank) -> Self {
-        Self { pinned_by: Some(owner), ..Self::new(Handle::from(PinnedTool(spec))) }
+    pub(crate) fn pinned(spec: ToolSpec, owner: Rank) -> Self {
+        Self { pinned_by: Some(owner), ..Self::new(ToolHandle::from(PinnedTool(spec))) }
     }
 
     /// Returns the spec, with the replaced description if there is one.
-    pub(crate) fn spec(&self) -> &Spec {
+    pub(crate) fn spec(&self) -> &ToolSpec {
         self.spec.get_or_init(|| {
             let mut spec = self.tool.spec();
             if let Some(description) = &self.description {
@@ -61,25 +62,25 @@ impl Slot {
 }
 
 /// Stand-in for a tool whose toolset is not loaded: has its accepted definition, and cannot be planned.
-struct PinnedTool(Spec);
+struct PinnedTool(ToolSpec);
 
 impl AnyTool for PinnedTool {
     fn name(&self) -> &str {
         &self.0.name
     }
 
-    fn kinds(&self) -> Kinds {
+    fn kinds(&self) -> EffectKinds {
         self.0.kinds
     }
 
-    fn spec(&self) -> Spec {
+    fn spec(&self) -> ToolSpec {
         self.0.clone()
     }
 
     fn plan<'a>(
         &'a self,
         _: serde_json::Value,
-        _: &Scene<'_>,
+        _: &PlanContext<'_>,
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
         Err(ToolError::internal(format!("the tool `{}` is not loaded", self.0.name)))
     }
@@ -120,13 +121,13 @@ impl Toolbox {
     pub fn of(table: &'static [&'static dyn crate::AnyTool]) -> Result<Self, ToolboxError> {
         let mut tools = Self::new();
         for tool in table {
-            tools.add(Handle::Static(*tool))?;
+            tools.add(ToolHandle::Static(*tool))?;
         }
         Ok(tools)
     }
 
     /// Adds a tool at the end. Fails if its name is not valid or not new.
-    pub fn add(&mut self, tool: impl Into<Handle>) -> Result<(), ToolboxError> {
+    pub fn add(&mut self, tool: impl Into<ToolHandle>) -> Result<(), ToolboxError> {
         let tool = tool.into();
         let name = tool.name().to_owned();
         if !is_valid_name(&name) {
@@ -187,12 +188,12 @@ impl Toolbox {
     }
 
     /// Returns a tool by name.
-    pub fn get(&self, name: &str) -> Option<&Handle> {
+    pub fn get(&self, name: &str) -> Option<&ToolHandle> {
         self.slot(name).map(|slot| &slot.tool)
     }
 
     /// Returns the definition that models get of a tool.
-    pub fn spec(&self, name: &str) -> Option<&Spec> {
+    pub fn spec(&self, name: &str) -> Option<&ToolSpec> {
         self.slot(name).map(|slot| slot.spec())
     }
 
@@ -202,7 +203,7 @@ impl Toolbox {
     }
 
     /// Returns the definitions that models get in this session, in order.
-    pub fn specs(&self, session: &Session) -> Vec<&Spec> {
+    pub fn specs(&self, session: &Session) -> Vec<&ToolSpec> {
         self.admitted(session).map(|slot| slot.spec()).collect()
     }
 

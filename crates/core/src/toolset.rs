@@ -3,26 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{BoxFuture, Handle, Session, Spec, ToolError};
+use crate::{BoxFuture, Session, ToolError, ToolHandle, ToolSpec};
 
 /// The result of [`Toolset::load`]: the tools, and a warning for each one that could not be loaded.
 ///
 /// ```
-/// use windlass_core::{Handle, Loaded, testing::MockTool};
-/// let mut loaded = Loaded::from(vec![Handle::from(MockTool::named("forecast"))]);
+/// use windlass_core::{ToolHandle, LoadedTools, testing::MockTool};
+/// let mut loaded = LoadedTools::from(vec![ToolHandle::from(MockTool::named("forecast"))]);
 /// loaded.warnings.push("the tide tables of this year are missing".into());
 /// assert_eq!((loaded.tools.len(), loaded.warnings.len()), (1, 1));
 /// ```
 #[derive(Debug, Default)]
-pub struct Loaded {
+pub struct LoadedTools {
     /// The tools, in their order.
-    pub tools: Vec<Handle>,
+    pub tools: Vec<ToolHandle>,
     /// Warnings for a person, one sentence each.
     pub warnings: Vec<String>,
 }
 
-impl From<Vec<Handle>> for Loaded {
-    fn from(tools: Vec<Handle>) -> Self {
+impl From<Vec<ToolHandle>> for LoadedTools {
+    fn from(tools: Vec<ToolHandle>) -> Self {
         Self { tools, warnings: Vec::new() }
     }
 }
@@ -34,7 +34,7 @@ impl From<Vec<Handle>> for Loaded {
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use windlass_core::{BoxFuture, Handle, Loaded, Session, ToolError, Toolset, testing::MockTool};
+/// use windlass_core::{BoxFuture, ToolHandle, LoadedTools, Session, ToolError, Toolset, testing::MockTool};
 /// # use windlass_core::{Engine, testing::EmptyHost};
 ///
 /// struct Weather;
@@ -43,8 +43,8 @@ impl From<Vec<Handle>> for Loaded {
 ///     fn name(&self) -> &str {
 ///         "weather"
 ///     }
-///     fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
-///         Box::pin(async { Ok(vec![Handle::from(MockTool::named("forecast"))].into()) })
+///     fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<LoadedTools, ToolError>> {
+///         Box::pin(async { Ok(vec![ToolHandle::from(MockTool::named("forecast"))].into()) })
 ///     }
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,7 +62,7 @@ pub trait Toolset: Send + Sync + 'static {
 
     /// Loads the tools. `session` is the one that needs them; if the toolset is loaded [per session](Toolset::is_per_session), its
     /// principal, agent and rights may decide which tools it gets.
-    fn load<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>>;
+    fn load<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Result<LoadedTools, ToolError>>;
 
     /// Returns whether every session loads its own tools. Default: all sessions share what the first one loaded.
     fn is_per_session(&self) -> bool {
@@ -73,7 +73,7 @@ pub trait Toolset: Send + Sync + 'static {
     ///
     /// A pinned toolset is listed from here, without being loaded. When a call loads it, tools whose definition differs from the accepted
     /// one are left out with a warning.
-    fn manifest(&self) -> Option<Arc<[Spec]>> {
+    fn manifest(&self) -> Option<Arc<[ToolSpec]>> {
         None
     }
 
@@ -93,15 +93,15 @@ pub trait Toolset: Send + Sync + 'static {
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use windlass_core::{Engine, Merge, testing::{EmptyHost, MockTool}};
+/// use windlass_core::{Engine, NameClash, testing::{EmptyHost, MockTool}};
 /// # let builder = Engine::builder(Arc::new(EmptyHost::default()));
-/// let engine = builder.merge("ours", Merge::Replace).build();
+/// let engine = builder.merge("ours", NameClash::Replace).build();
 /// engine.replace_tools("theirs", vec![MockTool::named("search").into()]);
 /// engine.replace_tools("ours", vec![MockTool::named("search").into()]);
 /// assert_eq!(engine.tool_owner(&engine.new_session(), "search").as_deref(), Some("ours"));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Merge {
+pub enum NameClash {
     /// The earlier tool stays, and the other is left out with a warning.
     #[default]
     KeepFirst,

@@ -67,13 +67,13 @@ fn count_line_ends(bytes: &[u8]) -> u64 {
 /// A part of a transcript.
 ///
 /// ```
-/// use windlass_core::{Piece, Transcript};
+/// use windlass_core::{TranscriptPiece, Transcript};
 /// let mut transcript = Transcript::default();
 /// transcript.push(b"hello");
-/// assert_eq!(transcript.since(0, 4), Piece { missed: 0, bytes: b"hell".to_vec(), next: 4 });
+/// assert_eq!(transcript.since(0, 4), TranscriptPiece { missed: 0, bytes: b"hell".to_vec(), next: 4 });
 /// ```
 #[derive(Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct TranscriptPiece {
     /// Number of bytes that should come first and are not kept any more.
     pub missed: u64,
     /// The bytes.
@@ -173,15 +173,15 @@ impl Transcript {
 
     /// Returns at most `limit` bytes from offset `at` on. If these are not kept, returns the first bytes of the tail and counts the
     /// missed ones.
-    pub fn since(&self, at: u64, limit: usize) -> Piece {
+    pub fn since(&self, at: u64, limit: usize) -> TranscriptPiece {
         let at = at.min(self.total);
         let bytes = self.read(at, limit);
         if bytes.is_empty() && at < self.total && limit > 0 {
             let start = self.tail_start();
             let bytes = self.read(start, limit);
-            return Piece { missed: start - at, next: start + bytes.len() as u64, bytes };
+            return TranscriptPiece { missed: start - at, next: start + bytes.len() as u64, bytes };
         }
-        Piece { missed: 0, next: at + bytes.len() as u64, bytes }
+        TranscriptPiece { missed: 0, next: at + bytes.len() as u64, bytes }
     }
 
     /// Returns the offset of the first byte of the tail.

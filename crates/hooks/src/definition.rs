@@ -4,19 +4,19 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use windlass_core::{Author, Level, Moment};
+use windlass_core::{Author, HookPoint, SandboxLevel};
 
 use super::{HookMatcher, Pin};
 
 /// A program that runs at one kind of event.
 ///
 /// ```
-/// use windlass_core::{Author, Moment};
+/// use windlass_core::{Author, HookPoint};
 /// use windlass_hooks::{HookFile, HookShape};
 /// let text = "[[hooks]]\nevent = \"pre_tool\"\ncommand = [\"./check.sh\"]\nmatch = { tool = \"bash\" }\n";
 /// let file = HookFile { path: "config.toml".into(), text: text.into(), author: Author::Person, shape: HookShape::Windlass };
 /// let (hooks, warnings) = file.read();
-/// assert_eq!((hooks.len(), hooks[0].moment, warnings.len()), (1, Moment::PreTool, 0));
+/// assert_eq!((hooks.len(), hooks[0].moment, warnings.len()), (1, HookPoint::PreTool, 0));
 /// assert_eq!(hooks[0].command.to_string(), "./check.sh");
 /// ```
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub struct HookDefinition {
     /// Format of the hook's input and answer.
     pub shape: HookShape,
     /// Hook point at which it runs.
-    pub moment: Moment,
+    pub moment: HookPoint,
     /// Filter for the events at which it runs.
     pub matcher: HookMatcher,
     /// Command that it runs.
@@ -46,7 +46,7 @@ pub struct HookDefinition {
     /// True if its answer counts.
     pub is_heard: bool,
     /// Confinement of the program.
-    pub sandbox: Level,
+    pub sandbox: SandboxLevel,
     /// Files of the workspace that it reaches, as they were when a person trusted them.
     pub pins: Vec<Pin>,
     /// Reason why it cannot run. A gate then refuses with this reason.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
-use windlass_core::{Author, Moment, likeness, quote};
+use windlass_core::{Author, HookPoint, likeness, quote};
 
 use super::hook_input::claude_moment;
 use super::{HookDefinition, HookShape};
@@ -80,7 +80,7 @@ enum SyntaxError {
 /// Error of an unknown event name, with the names that exist or the nearest one.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct UnknownEventError(<Moment as FromStr>::Err);
+struct UnknownEventError(<HookPoint as FromStr>::Err);
 
 /// Fields of an entry that are not read yet. Fields that remain at the end are unknown.
 type Fields = Map<String, Value>;
@@ -282,7 +282,7 @@ impl HookFileReader<'_> {
     }
 
     /// Reads a group of hooks that share a matcher, in Claude Code's format.
-    fn read_group(&mut self, place: &str, moment: Moment, mut group: Fields) {
+    fn read_group(&mut self, place: &str, moment: HookPoint, mut group: Fields) {
         let matcher = match group.remove("matcher") {
             None | Some(Value::Null) => None,
             Some(Value::String(matcher)) => Some(matcher),
@@ -314,8 +314,8 @@ impl HookFileReader<'_> {
 }
 
 /// Parses an event name, in our spelling or in that of Claude Code.
-fn parse_moment(name: &str) -> Result<Moment, UnknownEventError> {
-    let of_others = Moment::NAMES.iter().find(|(_, moment)| claude_moment(*moment) == name);
+fn parse_moment(name: &str) -> Result<HookPoint, UnknownEventError> {
+    let of_others = HookPoint::NAMES.iter().find(|(_, moment)| claude_moment(*moment) == name);
     match of_others {
         Some((_, moment)) => Ok(*moment),
         None => name.parse().map_err(UnknownEventError),
@@ -329,7 +329,7 @@ fn is_misspelt(word: &str, known: &str) -> bool {
 
 /// Returns whether an unknown event name is probably a misspelled gate event, in our spelling or in that of Claude Code.
 fn is_misspelt_gate(event: &str) -> bool {
-    let gates = Moment::NAMES.iter().filter(|(_, moment)| moment.is_gate());
+    let gates = HookPoint::NAMES.iter().filter(|(_, moment)| moment.is_gate());
     gates.into_iter().any(|(name, moment)| {
         is_misspelt(event, name) || is_misspelt(event, claude_moment(*moment))
     })

@@ -3,7 +3,9 @@
 //! An answer that cannot be understood is an error with a reason; the engine decides what that means for a gate.
 
 use serde_json::{Map, Value};
-use windlass_core::{HookAnswer, HookEvent, HookVerdict, Moment, Output, ProcessEnd, plain, quote};
+use windlass_core::{
+    HookAnswer, HookEvent, HookPoint, HookVerdict, Output, ProcessEnd, plain, quote,
+};
 
 use super::runner::ProgramRun;
 use super::{HookDefinition, HookShape};
@@ -27,9 +29,9 @@ pub(super) enum AnswerError {
     #[error("what it printed is not JSON ({0}): {1}")]
     NotJson(serde_json::Error, String),
     #[error("it wants to change an output, and at {0} there is none")]
-    NoOutput(Moment),
+    NoOutput(HookPoint),
     #[error("it wants to change arguments, which can be done at pre_tool, not at {0}")]
-    NoArguments(Moment),
+    NoArguments(HookPoint),
     #[error("there is no decision `{}`", quote::visible(.0))]
     UnknownDecision(String),
     #[error("its decision has no `behavior`")]
@@ -85,7 +87,7 @@ fn reason(errors: &[u8], otherwise: &str) -> String {
 /// Parses the standard output of a program that ended with exit code 0.
 fn parse_output(
     hook: &HookDefinition,
-    moment: Moment,
+    moment: HookPoint,
     printed: &[u8],
 ) -> Result<HookAnswer, AnswerError> {
     let text = std::str::from_utf8(printed).map_err(|_| AnswerError::NotUtf8)?;
@@ -97,7 +99,9 @@ fn parse_output(
     if takes_text && !text.starts_with('{') {
         // Claude Code and Hex show such a text to the model at the beginning of a session or prompt, and ignore it at other events.
         return Ok(match moment {
-            Moment::SessionStart | Moment::PromptSubmit => HookAnswer::go_on().with_context(text),
+            HookPoint::SessionStart | HookPoint::PromptSubmit => {
+                HookAnswer::go_on().with_context(text)
+            }
             _ => HookAnswer::go_on(),
         });
     }
@@ -114,7 +118,7 @@ fn parse_output(
 /// Parses the fields of an answer, including those in `hookSpecificOutput`.
 fn parse_fields(
     hook: &HookDefinition,
-    moment: Moment,
+    moment: HookPoint,
     fields: &mut Fields,
 ) -> Result<HookAnswer, AnswerError> {
     let mut more = match fields.remove("hookSpecificOutput") {
@@ -140,10 +144,10 @@ fn parse_fields(
         answer.message =
             Some(answer.message.map_or_else(|| note.clone(), |said| format!("{said}; {note}")));
     }
-    if answer.output.is_some() && moment != Moment::PostTool {
+    if answer.output.is_some() && moment != HookPoint::PostTool {
         return Err(AnswerError::NoOutput(moment));
     }
-    if answer.input.is_some() && moment != Moment::PreTool {
+    if answer.input.is_some() && moment != HookPoint::PreTool {
         return Err(AnswerError::NoArguments(moment));
     }
     Ok(answer)

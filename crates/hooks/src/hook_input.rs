@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use windlass_core::{Happening, HookCall, HookEvent, Moment, Reach, quote};
+use windlass_core::{HookCall, HookEvent, HookPayload, HookPoint, Reach, quote};
 
 use super::matcher::{claude_tool_name, touched_paths};
 use super::{HookDefinition, HookShape};
@@ -81,16 +81,16 @@ fn hook_input(hook: &HookDefinition, event: &HookEvent<'_>, input: Option<Value>
         set("effects", effects.into());
     }
     match event.what {
-        Happening::PostTool(_, output) => {
+        HookPayload::PostTool(_, output) => {
             let text = output.to_text();
             set("tool_result", text.as_str().into());
             let response =
                 json!({"content": text, "is_error": output.is_error, "metadata": output.metadata});
             set("tool_response", response);
         }
-        Happening::PermissionRequest { by, .. } => set("rule", by.to_string().into()),
-        Happening::PromptSubmit { text } => set("prompt", text.into()),
-        Happening::Stop | Happening::SubagentStop => set("stop_hook_active", false.into()),
+        HookPayload::PermissionRequest { by, .. } => set("rule", by.to_string().into()),
+        HookPayload::PromptSubmit { text } => set("prompt", text.into()),
+        HookPayload::Stop | HookPayload::SubagentStop => set("stop_hook_active", false.into()),
         _ => {}
     }
     if let Some(text) = event.what.text() {
@@ -128,7 +128,7 @@ fn environment(
         if let Some(path) = json.pointer("/tool_input/file_path").and_then(Value::as_str) {
             set("CLAUDE_TOOL_FILE_PATH", path.to_owned());
         }
-        if let Happening::PostTool(_, output) = event.what {
+        if let HookPayload::PostTool(_, output) = event.what {
             set("CLAUDE_TOOL_SUCCESS", (!output.is_error).to_string());
         }
         if let Some(message) = text("message") {
@@ -139,20 +139,20 @@ fn environment(
 }
 
 /// Returns the name of an event in Claude Code, which Hex uses too.
-pub(super) fn claude_moment(moment: Moment) -> &'static str {
+pub(super) fn claude_moment(moment: HookPoint) -> &'static str {
     match moment {
-        Moment::SessionStart => "SessionStart",
-        Moment::SessionEnd => "SessionEnd",
-        Moment::PromptSubmit => "UserPromptSubmit",
-        Moment::PreTool => "PreToolUse",
-        Moment::PostTool => "PostToolUse",
-        Moment::PermissionRequest => "PermissionRequest",
-        Moment::Notification => "Notification",
-        Moment::Stop => "Stop",
-        Moment::SubagentStop => "SubagentStop",
-        Moment::PreCompact => "PreCompact",
-        Moment::PreMessage => "PreMessage",
-        Moment::PostMessage => "PostMessage",
+        HookPoint::SessionStart => "SessionStart",
+        HookPoint::SessionEnd => "SessionEnd",
+        HookPoint::PromptSubmit => "UserPromptSubmit",
+        HookPoint::PreTool => "PreToolUse",
+        HookPoint::PostTool => "PostToolUse",
+        HookPoint::PermissionRequest => "PermissionRequest",
+        HookPoint::Notification => "Notification",
+        HookPoint::Stop => "Stop",
+        HookPoint::SubagentStop => "SubagentStop",
+        HookPoint::PreCompact => "PreCompact",
+        HookPoint::PreMessage => "PreMessage",
+        HookPoint::PostMessage => "PostMessage",
     }
 }
 

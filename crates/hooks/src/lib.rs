@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::{
-    Author, BoxFuture, Hook, HookAnswer, HookEvent, HookVerdict, Moment, ToolError,
+    Author, BoxFuture, Hook, HookAnswer, HookEvent, HookPoint, HookVerdict, ToolError,
 };
 
 pub use definition::{HookCommand, HookDefinition, HookShape};
@@ -31,7 +31,7 @@ pub use runner::HookRunner;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use windlass_core::{Author, Hook as _, Moment};
+/// use windlass_core::{Author, Hook as _, HookPoint};
 /// use windlass_hooks::{CommandHook, HookFile, HookRunner, HookShape};
 /// # use windlass_host::{LocalHost, ProcessSettings};
 /// # let folder = tempfile::tempdir().unwrap();
@@ -40,7 +40,7 @@ pub use runner::HookRunner;
 /// let text = "[[hooks]]\nevent = \"pre_tool\"\ncommand = [\"./check.sh\"]\n".to_owned();
 /// let file = HookFile { path: "h.toml".into(), text, author: Author::Workspace, shape: HookShape::Windlass };
 /// let hook = CommandHook::new(file.read().0.remove(0), runner);
-/// assert!(hook.is_gate(Moment::PreTool) && !hook.may_allow());
+/// assert!(hook.is_gate(HookPoint::PreTool) && !hook.may_allow());
 /// ```
 #[derive(Debug)]
 pub struct CommandHook {
@@ -97,7 +97,7 @@ impl Hook for CommandHook {
         event.what.moment() == self.definition.moment && self.definition.matcher.matches(event)
     }
 
-    fn is_gate(&self, moment: Moment) -> bool {
+    fn is_gate(&self, moment: HookPoint) -> bool {
         self.definition.gate.unwrap_or_else(|| moment.is_gate())
     }
 

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Effect, Effects, HookEvent, Kinds, PathPattern, Reach, Rule};
+use windlass_core::{Effect, EffectKinds, Effects, HookEvent, PathPattern, Reach, Rule};
 
 /// Filter for events. Every given condition must match.
 ///
@@ -17,7 +17,7 @@ use windlass_core::{Effect, Effects, HookEvent, Kinds, PathPattern, Reach, Rule}
 pub struct HookMatcher {
     /// Names of tools, with stars.
     pub(super) tools: Option<Vec<String>>,
-    pub(super) effects: Option<Kinds>,
+    pub(super) effects: Option<EffectKinds>,
     pub(super) paths: Vec<PathMatch>,
     /// Names of agents, with stars.
     pub(super) agents: Option<Vec<String>>,

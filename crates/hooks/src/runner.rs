@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use windlass_core::{
-    Access, Author, Confinement, Errors, Host, Level, NetworkAccess, Process, ProcessEnd,
-    ProcessRequest, Processes as _, Program, Resolved, Stdin, ToolError,
+    Access, Author, Confinement, Host, NetworkAccess, Process, ProcessEnd, ProcessRequest,
+    Processes as _, Program, Resolved, SandboxLevel, StderrTarget, Stdin, ToolError,
 };
 use windlass_host::{LocalProcesses, ProcessSettings};
 
@@ -98,7 +98,8 @@ impl HookRunner {
         let path = self.host.files().workspace().to_owned();
         let directory = Resolved { path, inside: Some(PathBuf::new()), exists: true };
         let environment = hook.environment.iter().chain(&input.environment).cloned().collect();
-        let access = if hook.sandbox == Level::Workspace { Access::Direct } else { Access::Read };
+        let access =
+            if hook.sandbox == SandboxLevel::Workspace { Access::Direct } else { Access::Read };
         let named = match hook.author {
             Author::Person => absolute_files(&hook.command),
             Author::Workspace => Vec::new(),
@@ -108,18 +109,22 @@ impl HookRunner {
             environment,
             rights: rights.map(|rights| Arc::new(rights.with_named(named))),
             stdin: Stdin::Bytes(input.json.to_string().into_bytes()),
-            errors: Errors::Apart,
+            errors: StderrTarget::Apart,
             access,
             ..ProcessRequest::new(program, directory)
         }
     }
 
     /// Returns the process door for a confinement, which is created on first use.
-    fn processes_for(&self, level: Level) -> &LocalProcesses {
+    fn processes_for(&self, level: SandboxLevel) -> &LocalProcesses {
         let (place, level) = match level {
-            Level::Off => (&self.off, Level::Off),
-            Level::Workspace | Level::Staged => (&self.workspace, Level::Workspace),
-            Level::ReadOnly | Level::Discard => (&self.read_only, Level::ReadOnly),
+            SandboxLevel::Off => (&self.off, SandboxLevel::Off),
+            SandboxLevel::Workspace | SandboxLevel::Staged => {
+                (&self.workspace, SandboxLevel::Workspace)
+            }
+            SandboxLevel::ReadOnly | SandboxLevel::Discard => {
+                (&self.read_only, SandboxLevel::ReadOnly)
+            }
         };
         place.get_or_init(|| {
             let backend = self.settings.confinement.backend;

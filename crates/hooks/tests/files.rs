@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::{Author, Level, Moment};
+use windlass_core::{Author, HookPoint, SandboxLevel};
 use windlass_hooks::{HookCommand, HookFile, HookShape};
 
 /// Returns the hooks of a file in one line each, and the warnings.
@@ -113,10 +113,10 @@ fn workspace_hook_stays_read_only() {
         shape: HookShape::Windlass,
     };
     let (hooks, warnings) = file(Author::Workspace).read();
-    assert_eq!((hooks[0].sandbox, warnings.len()), (Level::ReadOnly, 1));
+    assert_eq!((hooks[0].sandbox, warnings.len()), (SandboxLevel::ReadOnly, 1));
     let (hooks, warnings) = file(Author::Person).read();
-    assert_eq!((hooks[0].sandbox, warnings.len()), (Level::Workspace, 0));
-    assert_eq!((hooks[0].moment, hooks[0].timeout), (Moment::PreTool, Duration::from_secs(5)));
+    assert_eq!((hooks[0].sandbox, warnings.len()), (SandboxLevel::Workspace, 0));
+    assert_eq!((hooks[0].moment, hooks[0].timeout), (HookPoint::PreTool, Duration::from_secs(5)));
 }
 
 #[test]

@@ -22,7 +22,9 @@ mod target;
 mod temporary;
 
 use rustix::io::Errno;
-use windlass_core::{Alteration, Altered, Expect, FileError, FileErrorKind, Resolved, Stat, To};
+use windlass_core::{
+    Alteration, Altered, ExpectedState, FileError, FileErrorKind, Resolved, Stat, TargetState,
+};
 
 use crate::files::LocalFiles;
 use crate::kernel::{error_kind, file_error};
@@ -41,48 +43,50 @@ pub(crate) fn alter(
     let _held =
         files.locks.lock(altered_key(path, alteration.expect), involved_key(&alteration.to));
     let altered = match alteration.to {
-        To::File { content, attributes } => {
+        TargetState::File { content, attributes } => {
             let new = file::NewFile { content, attributes, temporary: alteration.temporary };
             file::write(files, path, alteration.expect, &new)
         }
-        To::Attributes(attributes) => {
+        TargetState::Attributes(attributes) => {
             attributes::change(files, path, alteration.expect, attributes)
         }
-        To::Moved { from, seen } => {
+        TargetState::Moved { from, seen } => {
             return moved::move_here(files, path, alteration.expect, from, seen);
         }
-        To::Linked { with, seen } => link::hard(files, path, alteration, with, seen),
-        To::Symlink(target) => link::symbolic(files, path, alteration, target),
-        To::Directory { attributes } => directory::make(files, path, alteration.expect, attributes),
-        To::Nothing => remove::remove(files, path, alteration.expect),
+        TargetState::Linked { with, seen } => link::hard(files, path, alteration, with, seen),
+        TargetState::Symlink(target) => link::symbolic(files, path, alteration, target),
+        TargetState::Directory { attributes } => {
+            directory::make(files, path, alteration.expect, attributes)
+        }
+        TargetState::Nothing => remove::remove(files, path, alteration.expect),
     };
     altered.map_err(|kind| file_error(verb(&alteration.to), path, kind))
 }
 
 /// Returns the verb for error messages about an alteration.
-fn verb(to: &To<'_>) -> &'static str {
+fn verb(to: &TargetState<'_>) -> &'static str {
     match to {
-        To::File { .. } => "write",
-        To::Attributes(_) => "change the attributes of",
-        To::Moved { .. } => "move",
-        To::Linked { .. } | To::Symlink(_) => "link",
-        To::Directory { .. } => "make",
-        To::Nothing => "remove",
+        TargetState::File { .. } => "write",
+        TargetState::Attributes(_) => "change the attributes of",
+        TargetState::Moved { .. } => "move",
+        TargetState::Linked { .. } | TargetState::Symlink(_) => "link",
+        TargetState::Directory { .. } => "make",
+        TargetState::Nothing => "remove",
     }
 }
 
 /// Returns the lock key of the altered path: device and inode of an existing object, which all its names share; otherwise the path.
-fn altered_key(path: &Resolved, expect: Expect) -> LockKey<'_> {
+fn altered_key(path: &Resolved, expect: ExpectedState) -> LockKey<'_> {
     match expect {
-        Expect::Absent => LockKey::Path(&path.path),
-        Expect::Same(seen) => LockKey::Object(seen.device, seen.inode),
+        ExpectedState::Absent => LockKey::Path(&path.path),
+        ExpectedState::Same(seen) => LockKey::Object(seen.device, seen.inode),
     }
 }
 
 /// Returns the lock key of the second object that an alteration involves, if any.
-fn involved_key(to: &To<'_>) -> Option<LockKey<'static>> {
+fn involved_key(to: &TargetState<'_>) -> Option<LockKey<'static>> {
     match to {
-        To::Moved { seen, .. } | To::Linked { seen, .. } => {
+        TargetState::Moved { seen, .. } | TargetState::Linked { seen, .. } => {
             Some(LockKey::Object(seen.device, seen.inode))
         }
         _ => None,

@@ -16,8 +16,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 use windlass_core::{
-    Alteration, Altered, Batch, Expect, FileError, FileErrorKind, Files, Found, OpenFile, Resolved,
-    SessionId, Source, Stat, To, Visitor, WalkOptions, WalkReport,
+    Alteration, Altered, Batch, ContentSource, ExpectedState, FileError, FileErrorKind, Files,
+    FoundEntry, OpenFile, Resolved, SessionId, Stat, TargetState, Visitor, WalkOptions, WalkReport,
 };
 
 use crate::alter;
@@ -64,9 +64,9 @@ impl UnsyncedChanges {
         }
         self.record_parent(path);
         match alteration.to {
-            To::Moved { from, .. } => self.record_parent(from),
+            TargetState::Moved { from, .. } => self.record_parent(from),
             // The new directory itself must be synced as well.
-            To::Directory { .. } => self.record_directory(&path.path, path),
+            TargetState::Directory { .. } => self.record_directory(&path.path, path),
             _ => {}
         }
         if self.directories.len() > MAX_SINGLE_SYNCS {
@@ -111,9 +111,13 @@ impl LocalBatch {
     fn waits_at_once(&self, path: &Resolved, alteration: &Alteration<'_>) -> bool {
         let mut unsynced = self.unsynced();
         let is_single = match alteration.to {
-            To::Nothing | To::Moved { .. } | To::Directory { .. } => return false,
+            TargetState::Nothing | TargetState::Moved { .. } | TargetState::Directory { .. } => {
+                return false;
+            }
             // Prepared content is on the disk already.
-            To::File { content: Source::At(place), .. } if place.parent() != path.path.parent() => {
+            TargetState::File { content: ContentSource::At(place), .. }
+                if place.parent() != path.path.parent() =>
+            {
                 return self.has_few_contents;
             }
             _ => unsynced.immediate < MAX_SINGLE_SYNCS,
@@ -192,11 +196,11 @@ fn sync_contents(files: &LocalFiles, contents: &[&Path]) -> Result<(), FileError
 }
 
 /// Returns the device on which an alteration changed something.
-fn device_of(altered: &Altered, expect: Expect) -> Option<u64> {
+fn device_of(altered: &Altered, expect: ExpectedState) -> Option<u64> {
     let made = altered.stat.map(|stat| stat.fingerprint.device);
     made.or(match expect {
-        Expect::Same(seen) => Some(seen.device),
-        Expect::Absent => None,
+        ExpectedState::Same(seen) => Some(seen.device),
+        ExpectedState::Absent => None,
     })
 }
 
@@ -283,7 +287,7 @@ impl Files for LocalBatch {
         self.files.walk(root, options, visitors)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         self.files.look(path)
     }
 

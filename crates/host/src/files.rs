@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use windlass_core::{
-    Alteration, Altered, Batch, Entry, FileError, FileErrorKind, Files, Found, OpenFile, Resolved,
-    SessionId, Stat, Visitor, Walk, WalkOptions, WalkReport,
+    Alteration, Altered, Batch, Entry, FileError, FileErrorKind, Files, FoundEntry, OpenFile,
+    Resolved, SessionId, Stat, Visitor, Walk, WalkOptions, WalkReport,
 };
 
 use crate::alter::as_errno;
@@ -136,7 +136,7 @@ impl Files for LocalFiles {
         walk::walk(&self.resolver, root, options, &outside)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         inspect::inspect(&self.resolver, path).map_err(|kind| file_error("look at", path, kind))
     }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use windlass_core::{FileErrorKind, FileKind, Found, FoundBody, Resolved, Stat};
+use windlass_core::{FileErrorKind, FileKind, FoundBody, FoundEntry, Resolved, Stat};
 
 use crate::attributes;
 use crate::kernel::{
@@ -22,7 +22,7 @@ use crate::resolver::{PathResolver, same_object};
 pub(crate) fn inspect(
     resolver: &PathResolver,
     path: &Resolved,
-) -> Result<Option<Found>, FileErrorKind> {
+) -> Result<Option<FoundEntry>, FileErrorKind> {
     if let Some(found) = inspect_regular_file(resolver, path) {
         return Ok(Some(found));
     }
@@ -42,7 +42,7 @@ pub(crate) fn inspect(
 }
 
 /// Handles the usual case: a regular file that is still the same object once it is open. `None` if the path needs the careful way.
-fn inspect_regular_file(resolver: &PathResolver, path: &Resolved) -> Option<Found> {
+fn inspect_regular_file(resolver: &PathResolver, path: &Resolved) -> Option<FoundEntry> {
     let (from, place) = resolver.handle_and_path(path).ok()?;
     let seen = stat_child(from, place).ok().filter(|seen| seen.kind == FileKind::File)?;
     let handle = resolver.open_place(path, FOR_READING).ok()?;
@@ -50,11 +50,11 @@ fn inspect_regular_file(resolver: &PathResolver, path: &Resolved) -> Option<Foun
     let stat = stat_from(&raw);
     let same = stat.kind == FileKind::File && same_object(&stat, &seen);
     let attributes = attributes::read(&handle, &raw).ok()?;
-    same.then(|| Found { stat, attributes, body: FoundBody::File(handle.into()) })
+    same.then(|| FoundEntry { stat, attributes, body: FoundBody::File(handle.into()) })
 }
 
 /// Inspects an object by the handle of its parent directory and an `O_PATH` handle, which names the object without opening it.
-fn inspect_from_parent(resolver: &PathResolver, path: &Resolved) -> Result<Found, Errno> {
+fn inspect_from_parent(resolver: &PathResolver, path: &Resolved) -> Result<FoundEntry, Errno> {
     let is_tmp_itself = resolver.tmp_of(path).is_some()
         && resolver.handle_and_path(path).is_ok_and(|(_, way)| way.as_os_str().is_empty());
     let (Some(name), false) = (path.path.file_name(), is_tmp_itself) else {
@@ -69,7 +69,11 @@ fn inspect_from_parent(resolver: &PathResolver, path: &Resolved) -> Result<Found
 }
 
 /// Inspects the object behind an `O_PATH` handle, by its name in the parent directory.
-fn inspect_named(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Result<Found, Errno> {
+fn inspect_named(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    named: &OwnedFd,
+) -> Result<FoundEntry, Errno> {
     let raw = rustix::fs::fstat(named)?;
     let stat = stat_from(&raw);
     let body = match stat.kind {
@@ -77,7 +81,7 @@ fn inspect_named(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Resul
             let (handle, raw) = open_same(parent, name, &raw, FOR_READING)?;
             let attributes = attributes::read(&handle, &raw)?;
             let body = FoundBody::File(handle.into());
-            return Ok(Found { stat: stat_from(&raw), attributes, body });
+            return Ok(FoundEntry { stat: stat_from(&raw), attributes, body });
         }
         FileKind::Directory => {
             let (handle, raw) = open_same(parent, name, &raw, FOR_LISTING)?;
@@ -86,11 +90,11 @@ fn inspect_named(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Resul
         FileKind::Symlink => FoundBody::Symlink(read_link(named)?),
         FileKind::Fifo | FileKind::Socket | FileKind::Device => FoundBody::Other,
     };
-    Ok(Found { stat, attributes: attributes::plain(&raw), body })
+    Ok(FoundEntry { stat, attributes: attributes::plain(&raw), body })
 }
 
 /// Lists an open directory and reads its attributes.
-fn inspect_directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, Errno> {
+fn inspect_directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<FoundEntry, Errno> {
     let mut names = Vec::new();
     // Duplicates the handle instead of opening the directory by name again, which its mode may forbid.
     for entry in rustix::fs::Dir::new(rustix::io::fcntl_dupfd_cloexec(handle, 0)?)? {
@@ -99,7 +103,7 @@ fn inspect_directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, 
             names.push(OsString::from_vec(name));
         }
     }
-    Ok(Found {
+    Ok(FoundEntry {
         stat: stat_from(raw),
         attributes: attributes::read(handle, raw)?,
         body: FoundBody::Directory(names),
@@ -123,7 +127,7 @@ fn open_as_owner(
 }
 
 /// Inspects an object that its own mode, or that of a directory above it, hides from its owner.
-fn inspect_as_owner(resolver: &PathResolver, path: &Resolved) -> Result<Found, Errno> {
+fn inspect_as_owner(resolver: &PathResolver, path: &Resolved) -> Result<FoundEntry, Errno> {
     let open = |flags| open_as_owner(resolver, path, flags);
     let named = open(NAME_ONLY | OFlags::NOFOLLOW)?;
     let raw = rustix::fs::fstat(&named)?;
@@ -138,7 +142,7 @@ fn inspect_as_owner(resolver: &PathResolver, path: &Resolved) -> Result<Found, E
             let (handle, raw) = opened(FOR_READING)?;
             let attributes = attributes::read(&handle, &raw)?;
             let body = FoundBody::File(handle.into());
-            return Ok(Found { stat: stat_from(&raw), attributes, body });
+            return Ok(FoundEntry { stat: stat_from(&raw), attributes, body });
         }
         FileKind::Directory => {
             let (handle, raw) = opened(FOR_LISTING)?;
@@ -147,15 +151,15 @@ fn inspect_as_owner(resolver: &PathResolver, path: &Resolved) -> Result<Found, E
         FileKind::Symlink => FoundBody::Symlink(read_link(&named)?),
         FileKind::Fifo | FileKind::Socket | FileKind::Device => FoundBody::Other,
     };
-    Ok(Found { stat, attributes: attributes::plain(&raw), body })
+    Ok(FoundEntry { stat, attributes: attributes::plain(&raw), body })
 }
 
 /// Describes a directory that we have no way to list: leaves out its entries and extended attributes.
-fn describe_unlistable(resolver: &PathResolver, path: &Resolved) -> Result<Found, Errno> {
+fn describe_unlistable(resolver: &PathResolver, path: &Resolved) -> Result<FoundEntry, Errno> {
     let named = resolver.open_place(path, NAME_ONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY)?;
     let raw = rustix::fs::fstat(&named)?;
     let body = FoundBody::Directory(Vec::new());
-    Ok(Found { stat: stat_from(&raw), attributes: attributes::plain(&raw), body })
+    Ok(FoundEntry { stat: stat_from(&raw), attributes: attributes::plain(&raw), body })
 }
 
 /// Opens a directory entry, and fails if it is no longer the object `named`.

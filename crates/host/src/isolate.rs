@@ -18,7 +18,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use windlass_core::{Entry, FileError, FileErrorKind, Note, Visitor, Walk, WalkOptions, quote};
+use windlass_core::{
+    Entry, FileError, FileErrorKind, SkippedPath, Visitor, Walk, WalkOptions, quote,
+};
 
 use crate::alter::as_errno;
 use crate::kernel::{Lookup, error_kind};
@@ -86,7 +88,7 @@ pub struct Isolated {
     how: Isolation,
     workspace: Tree,
     manifest: Manifest,
-    notes: Vec<Note>,
+    notes: Vec<SkippedPath>,
     /// Directory in which git keeps its data about the worktree.
     registration: Option<PathBuf>,
     is_removed_on_drop: bool,
@@ -214,7 +216,7 @@ impl Isolated {
     }
 
     /// Returns the paths that could not be copied, with reasons: FIFOs, sockets, devices and unreadable files.
-    pub fn notes(&self) -> &[Note] {
+    pub fn notes(&self) -> &[SkippedPath] {
         &self.notes
     }
 

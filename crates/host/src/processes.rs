@@ -33,11 +33,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
 use windlass_core::{
-    Access, ApprovalId, BuiltChange, CallId, CommitState, Confinement, ContentHash, Errors,
-    FileRights, HeldChanges, Level, NetworkAccess, Process, ProcessChanges, ProcessRequest,
-    Processes, Shell, Stdin, ToolError, Tracking,
+    Access, ApprovalId, BuiltChange, CallId, CommitState, Confinement, ContentHash, FileRights,
+    HeldChanges, NetworkAccess, Process, ProcessChanges, ProcessRequest, Processes, SandboxLevel,
+    Shell, StderrTarget, Stdin, ToolError, Tracking,
 };
-use windlass_sandbox::{Fence, Launch, Limits, Network, Protected, View};
+use windlass_sandbox::{Fence, Launch, ProgramNetwork, ReadOnlyPath, ResourceLimits, View};
 
 use self::group::Group;
 pub use self::group::control_group;
@@ -58,9 +58,9 @@ use crate::temporary::{self, TemporaryDirectories, create_private_directory};
 /// Settings for running programs.
 ///
 /// ```
-/// use windlass_core::Level;
+/// use windlass_core::SandboxLevel;
 /// let settings = windlass_host::ProcessSettings::default();
-/// assert_eq!(settings.confinement.level, Level::Workspace);
+/// assert_eq!(settings.confinement.level, SandboxLevel::Workspace);
 /// ```
 #[derive(Debug, Clone)]
 pub struct ProcessSettings {
@@ -95,7 +95,7 @@ pub struct ProcessSettings {
 
 impl Default for ProcessSettings {
     fn default() -> Self {
-        let limits = Limits::default();
+        let limits = ResourceLimits::default();
         Self {
             confinement: Confinement::default(),
             shell: Shell::default(),
@@ -205,10 +205,13 @@ impl LocalProcesses {
     /// Returns the request's access to the workspace, as far as the confinement permits it.
     fn access(&self, request: &ProcessRequest) -> Access {
         match (self.settings.confinement.level, request.access) {
-            (Level::ReadOnly, _) | (_, Access::Read) => Access::Read,
-            (Level::Off, _) | (_, Access::Direct) => Access::Direct,
+            (SandboxLevel::ReadOnly, _) | (_, Access::Read) => Access::Read,
+            (SandboxLevel::Off, _) | (_, Access::Direct) => Access::Direct,
             _ if self.uses_landlock_alone() => Access::Direct,
-            (Level::Workspace | Level::Staged | Level::Discard, Access::Staged) => Access::Staged,
+            (
+                SandboxLevel::Workspace | SandboxLevel::Staged | SandboxLevel::Discard,
+                Access::Staged,
+            ) => Access::Staged,
         }
     }
 
@@ -327,18 +330,18 @@ impl LocalProcesses {
 
     /// Returns whether programs are confined at all.
     fn is_confined(&self) -> bool {
-        self.settings.confinement.level != Level::Off
+        self.settings.confinement.level != SandboxLevel::Off
     }
 
     /// Returns the protected paths that do not exist.
-    fn missing(&self, protected: &[Protected]) -> Vec<PathBuf> {
+    fn missing(&self, protected: &[ReadOnlyPath]) -> Vec<PathBuf> {
         self.protected_paths(protected).filter(|place| place.symlink_metadata().is_err()).collect()
     }
 
     /// Iterates over the absolute paths of protected entries.
     fn protected_paths<'a>(
         &'a self,
-        protected: &'a [Protected],
+        protected: &'a [ReadOnlyPath],
     ) -> impl Iterator<Item = PathBuf> + 'a {
         protected.iter().map(|protected| self.workspace.join(&protected.path))
     }
@@ -401,11 +404,11 @@ impl LocalProcesses {
     }
 
     /// Returns the limits of memory and processes.
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> ResourceLimits {
+        ResourceLimits {
             memory: self.settings.memory,
             processes: self.settings.processes,
-            ..Limits::default()
+            ..ResourceLimits::default()
         }
     }
 
@@ -453,7 +456,7 @@ impl Processes for LocalProcesses {
 
     /// Returns true without confinement: then no file is copied and little is checked before the start.
     fn starts_at_once(&self, _: &ProcessRequest) -> bool {
-        self.settings.confinement.level == Level::Off && windlass_sandbox::is_memory_hidden()
+        self.settings.confinement.level == SandboxLevel::Off && windlass_sandbox::is_memory_hidden()
     }
 
     fn look_at_held(&self, id: &ApprovalId) -> io::Result<Option<(HeldChanges, Vec<BuiltChange>)>> {
@@ -524,7 +527,7 @@ impl PlannedConfinement {
 
     /// Returns whether the program has a loopback interface that other programs of its session can share.
     fn is_on_loopback(&self) -> bool {
-        self.view.as_ref().is_some_and(|view| view.network != Network::Machine)
+        self.view.as_ref().is_some_and(|view| view.network != ProgramNetwork::Machine)
     }
 }
 
@@ -597,8 +600,8 @@ impl Channels {
         };
         let mut ours = ProgramChannels::pipe(read.into(), typing);
         let errors = match request.errors {
-            Errors::WithOutput => None,
-            Errors::Apart => {
+            StderrTarget::WithOutput => None,
+            StderrTarget::Apart => {
                 let (read, write) = io::pipe()?;
                 ours.errors = Some(read.into());
                 Some(OwnedFd::from(write))

@@ -33,7 +33,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
-use windlass_core::Meter;
+use windlass_core::TrafficMeter;
 
 use self::gate::{Failure, Gate};
 use self::record::{Record, TrafficMonitor};
@@ -71,7 +71,7 @@ pub struct ProxySettings {
     /// Maximum time without a byte in either direction before a connection is closed.
     pub idle_time: Duration,
     /// Counts the bytes, and ends connections once the budget is spent.
-    pub meter: Option<Arc<dyn Meter>>,
+    pub meter: Option<Arc<dyn TrafficMeter>>,
 }
 
 impl Default for ProxySettings {

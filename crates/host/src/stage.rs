@@ -38,8 +38,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rustix::fs::{FlockOperation, IFlags, Mode, XattrFlags};
 use rustix::io::retry_on_intr;
 use windlass_core::{
-    ApprovalId, Attributes, BuiltChange, CallId, ChangedTo, CommitState, HeldChanges, HeldFor,
-    Note, ProcessChange, ProcessChanges,
+    ApprovalId, Attributes, BuiltChange, CallId, ChangedTo, CommitState, HeldChanges,
+    ProcessChange, ProcessChanges, SkippedPath, StageHold,
 };
 
 use self::built::{Built, BuiltRecord, Tie};
@@ -82,7 +82,7 @@ pub(crate) enum ModeChange {
 /// # let ground = tempfile::tempdir()?;
 /// # let state = ground.path();
 /// use windlass_host::Stage;
-/// let stage = Stage::create(&state.join("stages"))?;
+/// let stage = StageStorage::create(&state.join("stages"))?;
 /// assert!(stage.upper().is_dir() && stage.work().is_dir());
 /// let upper = stage.upper().to_owned();
 /// drop(stage);
@@ -214,19 +214,19 @@ impl Stage {
         Ok(path)
     }
 
-    /// Sets the build directories of a workspace, by absolute path, whose changes [`settle`](windlass_core::Stage::settle) keeps.
+    /// Sets the build directories of a workspace, by absolute path, whose changes [`settle`](windlass_core::StageStorage::settle) keeps.
     pub fn keep_built(&mut self, workspace: &Path, directories: &[PathBuf]) {
         let inside = |path: &PathBuf| path.strip_prefix(workspace).unwrap_or(path).to_owned();
         let directories = directories.iter().map(inside).collect();
         self.built = Some(Built { workspace: workspace.to_owned(), directories });
     }
 
-    /// Sets the directories beside the workspace whose changes [`settle`](windlass_core::Stage::settle) keeps.
+    /// Sets the directories beside the workspace whose changes [`settle`](windlass_core::StageStorage::settle) keeps.
     pub(crate) fn carry(&mut self, carried: Vec<CarriedDirectory>) {
         self.carried = carried;
     }
 
-    /// Records that the changes of build directories are to be kept, as [`settle`](windlass_core::Stage::settle) does first.
+    /// Records that the changes of build directories are to be kept, as [`settle`](windlass_core::StageStorage::settle) does first.
     pub(crate) fn record_built(&self) -> io::Result<()> {
         self.built.as_ref().map_or(Ok(()), |built| built.record(&self.path))
     }
@@ -253,7 +253,7 @@ impl Stage {
     }
 
     /// Claims the stage that waits for the answer to an approval. If the result is dropped, the stage waits on, unless it is
-    /// [released](windlass_core::Stage::release).
+    /// [released](windlass_core::StageStorage::release).
     pub fn held(
         in_dir: &Path,
         state: Option<&Path>,
@@ -295,7 +295,7 @@ impl Stage {
     }
 }
 
-impl windlass_core::Stage for Stage {
+impl windlass_core::StageStorage for Stage {
     fn tie_to(&self, call: &CallId) -> io::Result<()> {
         let (Some(built), Some(state)) = (&self.built, &self.state) else { return Ok(()) };
         // Any other stage is worthless once its process is gone, so its command does not wait for the disk.
@@ -305,7 +305,7 @@ impl windlass_core::Stage for Stage {
         built.record_tie(&self.path, &Tie { call: call.clone(), state: state.clone() })
     }
 
-    fn hold(&self, held: &HeldFor, changes: &ProcessChanges) -> io::Result<()> {
+    fn hold(&self, held: &StageHold, changes: &ProcessChanges) -> io::Result<()> {
         let workspace = self.built.as_ref().map(|built| built.workspace.as_path());
         held::write(&self.path, workspace.unwrap_or(Path::new("")), held, changes)?;
         self.outlives_process.store(true, Ordering::Relaxed);
@@ -333,7 +333,7 @@ impl windlass_core::Stage for Stage {
         }
     }
 
-    fn settle(&self) -> Vec<Note> {
+    fn settle(&self) -> Vec<SkippedPath> {
         let mut left = Vec::new();
         if let Some(built) = &self.built {
             // If this process is killed now, the next one continues. Without the record it would drop the rest.

@@ -41,8 +41,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use windlass_core::{
-    Alteration, Altered, Attributes, Expect, FileError, FileErrorKind, Files, Fingerprint,
-    Resolved, Source, To,
+    Alteration, Altered, Attributes, ContentSource, ExpectedState, FileError, FileErrorKind, Files,
+    Fingerprint, Resolved, TargetState,
 };
 
 use crate::kernel::Lookup;
@@ -132,15 +132,18 @@ pub(crate) fn seen(files: &LocalFiles, path: impl AsRef<Path>) -> Fingerprint {
 }
 
 /// Returns the expectation that the path is as it is now, without following a link.
-pub(crate) fn expect(files: &LocalFiles, place: &Resolved) -> Expect {
-    files.look(place).unwrap().map_or(Expect::Absent, |found| Expect::Same(found.stat.fingerprint))
+pub(crate) fn expect(files: &LocalFiles, place: &Resolved) -> ExpectedState {
+    files
+        .look(place)
+        .unwrap()
+        .map_or(ExpectedState::Absent, |found| ExpectedState::Same(found.stat.fingerprint))
 }
 
 pub(crate) fn alter(
     files: &LocalFiles,
     path: &Resolved,
-    expect: Expect,
-    to: To<'_>,
+    expect: ExpectedState,
+    to: TargetState<'_>,
 ) -> Result<Altered, FileError> {
     files.alter(path, &Alteration { expect, to, temporary: None })
 }
@@ -150,7 +153,7 @@ pub(crate) fn write(
     files: &LocalFiles,
     path: impl AsRef<Path>,
     content: impl AsRef<[u8]>,
-    expect: Expect,
+    expect: ExpectedState,
 ) -> Result<Altered, FileError> {
     alter(files, &files.resolve(path.as_ref())?, expect, file(content.as_ref(), None))
 }
@@ -162,11 +165,11 @@ pub(crate) fn rewrite(
     content: impl AsRef<[u8]>,
 ) -> Result<Altered, FileError> {
     let seen = seen(files, path);
-    write(files, path, content, Expect::Same(seen))
+    write(files, path, content, ExpectedState::Same(seen))
 }
 
-pub(crate) fn file<'a>(content: &'a [u8], attributes: Option<&'a Attributes>) -> To<'a> {
-    To::File { content: Source::Bytes(content), attributes }
+pub(crate) fn file<'a>(content: &'a [u8], attributes: Option<&'a Attributes>) -> TargetState<'a> {
+    TargetState::File { content: ContentSource::Bytes(content), attributes }
 }
 
 /// Returns the name of an error's kind, for tables.

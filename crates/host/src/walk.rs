@@ -23,8 +23,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 use windlass_core::{
-    Entry, FileError, FileKind, Fingerprint, Note, OpenFile, Opener, Resolved, Stat, Visitor,
-    WalkOptions, WalkReport, quote,
+    Entry, FileError, FileKind, Fingerprint, OpenFile, Opener, Resolved, SkippedPath, Stat,
+    Visitor, WalkOptions, WalkReport, quote,
 };
 
 use crate::ancestry::{self, without_final_slash};
@@ -96,7 +96,7 @@ struct WalkState<'r, 'a> {
 /// Notes about entries that could not be read, at most [`MAX_NOTES`], and the number of those beyond.
 #[derive(Default)]
 struct Notes {
-    kept: Vec<Note>,
+    kept: Vec<SkippedPath>,
     left_out: usize,
 }
 
@@ -146,7 +146,7 @@ impl<'r, 'a> WalkState<'r, 'a> {
     fn note(&self, path: &Path, why: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.kept.len() < MAX_NOTES {
-            notes.kept.push(Note { path: path.to_owned(), why: why.to_owned() });
+            notes.kept.push(SkippedPath { path: path.to_owned(), why: why.to_owned() });
         } else {
             notes.left_out += 1;
         }
@@ -185,7 +185,7 @@ impl<'r, 'a> WalkState<'r, 'a> {
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         if notes.left_out > 0 {
             let why = format!("{} more could not be looked at", notes.left_out);
-            kept.push(Note { path: PathBuf::new(), why });
+            kept.push(SkippedPath { path: PathBuf::new(), why });
         }
         WalkReport { notes: kept, observed: observing.then_some(observed) }
     }
@@ -193,7 +193,7 @@ impl<'r, 'a> WalkState<'r, 'a> {
 
 /// Returns an empty report with a note that says why it is empty.
 fn empty_report(why: String) -> WalkReport {
-    WalkReport { notes: vec![Note { path: PathBuf::new(), why }], observed: None }
+    WalkReport { notes: vec![SkippedPath { path: PathBuf::new(), why }], observed: None }
 }
 
 /// Returns the text of a note about an `.aiexclude` that cannot be read.

@@ -13,11 +13,11 @@ use std::{fmt, io};
 use toml::Value;
 use windlass::Mode;
 use windlass::hooks::{HookFile, HookFileError, HookShape};
-use windlass::policy::{Decision, Layer, Resource, Ruling};
-use windlass::process::{Backend, Confinement, Level, NetworkAccess, Shell};
+use windlass::policy::{ActiveRule, Decision, Layer, Resource};
+use windlass::process::{Backend, Confinement, NetworkAccess, SandboxLevel, Shell};
 use windlass::tool::{Author, CommandFile};
 
-pub use self::keys::{InWorkspace, KEYS, Key, Takes, UnknownKey, key};
+pub use self::keys::{InWorkspace, KEYS, Key, KeyKind, UnknownKey, key};
 use crate::error::with_causes;
 use crate::rules;
 use crate::secrets::SecretSource;
@@ -85,16 +85,16 @@ pub enum ConfigError {
 
 /// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ConfigSource {
     /// No layer sets the value.
     Default,
     /// A file.
     File(PathBuf),
-    /// The overrides of [`Settings`](crate::Settings), such as the flags of the command line.
+    /// The overrides of [`HubSettings`](crate::HubSettings), such as the flags of the command line.
     Flag,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ConfigSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -109,7 +109,7 @@ impl fmt::Display for Source {
 pub(crate) struct NamedTool {
     pub(crate) tool: String,
     pub(crate) key: &'static str,
-    pub(crate) source: Source,
+    pub(crate) source: ConfigSource,
 }
 
 /// One value of a key, or one more entry of a list.
@@ -117,7 +117,7 @@ pub(crate) struct NamedTool {
 struct Setting {
     key: &'static str,
     value: Value,
-    source: Source,
+    source: ConfigSource,
     layer: Layer,
 }
 
@@ -227,7 +227,7 @@ impl Config {
 
     /// Sets a value that overrides those of all files.
     pub(crate) fn set(&mut self, key: &'static str, value: impl Into<Value>) {
-        let (value, source, layer) = (value.into(), Source::Flag, Layer::Flags);
+        let (value, source, layer) = (value.into(), ConfigSource::Flag, Layer::Flags);
         self.settings.push(Setting { key, value, source, layer });
     }
 
@@ -277,12 +277,12 @@ impl Config {
     }
 
     /// Returns every rule with the layer that it came from.
-    pub fn rules(&self) -> Vec<Ruling> {
+    pub fn rules(&self) -> Vec<ActiveRule> {
         self.rulings().map(|(_, ruling)| ruling).collect()
     }
 
     /// Iterates over every rule with the setting that contains it.
-    fn rulings(&self) -> impl Iterator<Item = (&Setting, Ruling)> {
+    fn rulings(&self) -> impl Iterator<Item = (&Setting, ActiveRule)> {
         let decisions =
             [("allow", Decision::Allow), ("ask", Decision::Ask), ("deny", Decision::Deny)];
         decisions.into_iter().flat_map(move |(key, decision)| {
@@ -359,8 +359,8 @@ impl Config {
     }
 
     /// Returns the value in force as TOML, and all values with their sources, the deciding one last.
-    pub fn explain(&self, key: &Key) -> (String, Vec<(String, Source)>) {
-        let mut said = vec![(key.default.to_owned(), Source::Default)];
+    pub fn explain(&self, key: &Key) -> (String, Vec<(String, ConfigSource)>) {
+        let mut said = vec![(key.default.to_owned(), ConfigSource::Default)];
         said.extend(
             self.settings
                 .iter()
@@ -368,28 +368,28 @@ impl Config {
                 .map(|setting| (setting.value.to_string(), setting.source.clone())),
         );
         let value = match key.takes {
-            Takes::Rules => {
+            KeyKind::Rules => {
                 let lists = self.settings.iter().filter(|setting| setting.key == key.name);
                 let texts = lists.flat_map(|setting| rules::texts(&setting.value));
                 Value::Array(texts.map(Value::String).collect()).to_string()
             }
-            Takes::Names => {
+            KeyKind::Names => {
                 Value::Array(self.names(key.name).into_iter().map(Value::String).collect())
                     .to_string()
             }
-            Takes::Places => {
+            KeyKind::Places => {
                 let places = self.secret_sources(key.name).into_iter();
                 let table: toml::Table =
                     places.map(|(name, place)| (name, place.to_string().into())).collect();
                 Value::Table(table).to_string()
             }
-            Takes::Mode
-            | Takes::Level
-            | Takes::Backend
-            | Takes::Hosts
-            | Takes::Shell
-            | Takes::Number
-            | Takes::Switch => said.last().map_or_else(String::new, |(value, _)| value.clone()),
+            KeyKind::Mode
+            | KeyKind::Level
+            | KeyKind::Backend
+            | KeyKind::Hosts
+            | KeyKind::Shell
+            | KeyKind::Number
+            | KeyKind::Switch => said.last().map_or_else(String::new, |(value, _)| value.clone()),
         };
         (value, said)
     }
@@ -442,7 +442,7 @@ fn parse(text: &str, path: &Path, layer: Layer) -> Result<ParsedFile, ConfigErro
             let (path, line) = place();
             ConfigError::WrongValue { key: key.name, path, line, why: error.to_string() }
         })?;
-        let source = Source::File(path.to_owned());
+        let source = ConfigSource::File(path.to_owned());
         settings.push(Setting { key: key.name, value, source, layer });
     }
     Ok(ParsedFile { settings, examples })
@@ -465,19 +465,19 @@ fn line_suffix(line: Option<usize>) -> String {
 fn check_value(key: &Key, value: &Value) -> Result<(), ValueError> {
     let is_list = || value.as_array().is_some_and(|list| list.iter().all(Value::is_str));
     match key.takes {
-        Takes::Mode => parse_mode(value).map(drop),
-        Takes::Level => parse_level(value).map(drop),
-        Takes::Backend => parse_backend(value).map(drop),
-        Takes::Hosts => parse_network(value).map(drop),
-        Takes::Shell => parse_shell(value).map(drop),
-        Takes::Places => parse_secret_sources(value).map(drop),
-        Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
-        Takes::Number => Err(ValueError::new("it must be a whole number, 0 or more")),
-        Takes::Switch if value.is_bool() => Ok(()),
-        Takes::Switch => Err(ValueError::new("it must be true or false")),
-        Takes::Rules => rules::check(value),
-        Takes::Names if is_list() => Ok(()),
-        Takes::Names => Err(ValueError::new("it must be a list of texts, such as [\"…\"]")),
+        KeyKind::Mode => parse_mode(value).map(drop),
+        KeyKind::Level => parse_level(value).map(drop),
+        KeyKind::Backend => parse_backend(value).map(drop),
+        KeyKind::Hosts => parse_network(value).map(drop),
+        KeyKind::Shell => parse_shell(value).map(drop),
+        KeyKind::Places => parse_secret_sources(value).map(drop),
+        KeyKind::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
+        KeyKind::Number => Err(ValueError::new("it must be a whole number, 0 or more")),
+        KeyKind::Switch if value.is_bool() => Ok(()),
+        KeyKind::Switch => Err(ValueError::new("it must be true or false")),
+        KeyKind::Rules => rules::check(value),
+        KeyKind::Names if is_list() => Ok(()),
+        KeyKind::Names => Err(ValueError::new("it must be a list of texts, such as [\"…\"]")),
     }
 }
 
@@ -489,7 +489,7 @@ fn parse_mode(value: &Value) -> Result<Mode, ValueError> {
 }
 
 /// Parses a level of the sandbox.
-fn parse_level(value: &Value) -> Result<Level, ValueError> {
+fn parse_level(value: &Value) -> Result<SandboxLevel, ValueError> {
     const FORM: &str = "a sandbox is a text: off, read-only, workspace or staged";
     let text = value.as_str().ok_or_else(|| ValueError::new(FORM))?;
     text.parse().map_err(ValueError::new)

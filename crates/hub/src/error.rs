@@ -14,14 +14,14 @@ use crate::trust::TrustError;
 /// Reason why a workspace cannot be opened, or a session cannot be created.
 ///
 /// ```
-/// use windlass_hub::{Error, Hub, Settings};
+/// use windlass_hub::{HubError, Hub, HubSettings};
 /// # let folder = tempfile::tempdir().unwrap();
-/// let hub = Hub::new(Settings::new(folder.path()));
+/// let hub = Hub::new(HubSettings::new(folder.path()));
 /// let error = hub.open(&folder.path().join("missing")).unwrap_err();
-/// assert!(matches!(error, Error::Workspace { .. }));
+/// assert!(matches!(error, HubError::Workspace { .. }));
 /// ```
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum HubError {
     /// The workspace does not exist or cannot be reached.
     #[error("the workspace {} cannot be used", path.display())]
     Workspace {

@@ -11,25 +11,25 @@ use windlass::policy::Secrets;
 
 use crate::config::{Config, ConfigError};
 use crate::settings::canonical;
-use crate::trust::Found;
-use crate::{Error, Settings, Workspace, secrets};
+use crate::trust::ActingFiles;
+use crate::{HubError, HubSettings, Workspace, secrets};
 
-/// Opens engines by workspace. All of them have the same [`Settings`] and share the state directory: each has its own writer there,
+/// Opens engines by workspace. All of them have the same [`HubSettings`] and share the state directory: each has its own writer there,
 /// as separate processes would.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use serde_json::json;
 /// use windlass::{Mode, ToolCall};
-/// use windlass_hub::{ConfigOverrides, Hub, SessionOptions, Settings};
+/// use windlass_hub::{ConfigOverrides, Hub, SessionOptions, HubSettings};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), windlass_hub::Error> {
+/// # async fn main() -> Result<(), windlass_hub::HubError> {
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let (workspace, state) = (folder.path().join("work"), folder.path().join("state"));
 /// # std::fs::create_dir(&workspace).unwrap();
 /// let overrides = ConfigOverrides { mode: Some(Mode::Auto), ..ConfigOverrides::default() };
-/// let hub = Hub::new(Settings { overrides, ..Settings::new(state) });
+/// let hub = Hub::new(HubSettings { overrides, ..Settings::new(state) });
 /// let open = hub.open(&workspace)?;
 /// assert!(Arc::ptr_eq(&open, &hub.open(&workspace)?), "a workspace has one running engine");
 /// let session = open.session(SessionOptions::default())?;
@@ -40,25 +40,25 @@ use crate::{Error, Settings, Workspace, secrets};
 /// ```
 #[derive(Debug)]
 pub struct Hub {
-    settings: Settings,
+    settings: HubSettings,
     /// Engines that are in use, by the real paths of their workspaces.
     open: Mutex<HashMap<PathBuf, Weak<Workspace>>>,
 }
 
 impl Hub {
     /// Creates a hub with these settings. Reads and opens nothing yet.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: HubSettings) -> Self {
         Self { settings, open: Mutex::default() }
     }
 
     /// Returns the settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &HubSettings {
         &self.settings
     }
 
     /// Opens a workspace with the configuration that is in force there. While the returned value is in use, the same workspace
     /// returns the same running engine.
-    pub fn open(&self, workspace: &Path) -> Result<Arc<Workspace>, Error> {
+    pub fn open(&self, workspace: &Path) -> Result<Arc<Workspace>, HubError> {
         let workspace = real_workspace(workspace)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = open.get(&workspace).and_then(Weak::upgrade) {
@@ -72,12 +72,12 @@ impl Hub {
     }
 
     /// Opens a workspace with a configuration of the caller. The engine is not shared.
-    pub fn open_with(&self, workspace: &Path, config: Config) -> Result<Workspace, Error> {
+    pub fn open_with(&self, workspace: &Path, config: Config) -> Result<Workspace, HubError> {
         Workspace::open(&self.settings, &real_workspace(workspace)?, config)
     }
 
     /// Reads the configuration that is in force in a workspace, without opening an engine.
-    pub fn config(&self, workspace: &Path) -> Result<Config, Error> {
+    pub fn config(&self, workspace: &Path) -> Result<Config, HubError> {
         Config::read(&self.settings, &real_workspace(workspace)?)
     }
 
@@ -93,12 +93,16 @@ impl Hub {
     }
 
     /// Returns the warnings that the files of a workspace would cause once a person trusts them. Fails if they cannot be used.
-    pub fn warnings_of(&self, workspace: &Path, found: &Found) -> Result<Vec<String>, Error> {
+    pub fn warnings_of(
+        &self,
+        workspace: &Path,
+        found: &ActingFiles,
+    ) -> Result<Vec<String>, HubError> {
         Ok(Config::if_trusted(&self.settings, workspace, found)?.warnings().to_vec())
     }
 
     /// Returns the secrets of the person and of a workspace, to redact records of earlier sessions.
-    pub fn secrets(&self, workspace: &Path) -> Result<Secrets, Error> {
+    pub fn secrets(&self, workspace: &Path) -> Result<Secrets, HubError> {
         let workspace = real_workspace(workspace)?;
         let config = Config::read(&self.settings, &workspace)?;
         Ok(secrets::find_when_needed(
@@ -111,23 +115,23 @@ impl Hub {
     /// Opens only the journal, to read records.
     pub fn store(&self) -> Result<Store, StoreError> {
         let outside_anchor = outside_anchor(&self.settings);
-        let settings = windlass::journal::Settings {
+        let settings = windlass::journal::StoreSettings {
             outside_anchor,
-            ..windlass::journal::Settings::default()
+            ..windlass::journal::StoreSettings::default()
         };
         Store::open_with(&self.settings.state, settings)
     }
 }
 
 /// Returns the real path of a workspace. Rules and trust apply to real paths.
-pub fn real_workspace(workspace: &Path) -> Result<PathBuf, Error> {
+pub fn real_workspace(workspace: &Path) -> Result<PathBuf, HubError> {
     std::fs::canonicalize(workspace)
-        .map_err(|source| Error::Workspace { path: workspace.to_owned(), source })
+        .map_err(|source| HubError::Workspace { path: workspace.to_owned(), source })
 }
 
 /// Returns the anchor: the file outside the state directory that records the end of its journal. `None` if it is switched off or
 /// has no place.
-pub(crate) fn outside_anchor(settings: &Settings) -> Option<PathBuf> {
+pub(crate) fn outside_anchor(settings: &HubSettings) -> Option<PathBuf> {
     let data = settings.places.data.as_ref().filter(|_| settings.has_anchor)?;
     let state = canonical(&settings.state);
     let name = ContentHash::of(state.as_os_str().as_encoded_bytes()).to_string();

@@ -1,6 +1,6 @@
-//! The assembly: turns one plain struct of [`Settings`] into running engines and their sessions.
+//! The assembly: turns one plain struct of [`HubSettings`] into running engines and their sessions.
 //!
-//! A front door (the command line, an MCP server, a program of your own) fills [`Settings`] and asks a [`Hub`] for workspaces. The
+//! A front door (the command line, an MCP server, a program of your own) fills [`HubSettings`] and asks a [`Hub`] for workspaces. The
 //! hub reads the layers of configuration, decides which files of a workspace are trusted, finds secrets and hooks, and builds an
 //! engine of the facade `windlass`. It prints nothing and reads no environment: warnings go to [`OnWarning`], and directories and
 //! variables come in [`Places`].
@@ -17,12 +17,14 @@ mod settings;
 pub mod trust;
 mod workspace;
 
-pub use config::{Config, ConfigError, InWorkspace, KEYS, Key, Source, Takes, UnknownKey, key};
-pub use error::Error;
+pub use config::{
+    Config, ConfigError, ConfigSource, InWorkspace, KEYS, Key, KeyKind, UnknownKey, key,
+};
+pub use error::HubError;
 pub use hub::{Hub, real_workspace};
 pub use job_socket::{JobQuestion, JobSocket, JobsError, ask_jobs};
 pub use settings::{
-    ConfigOverrides, Environment, OnWarning, People, Places, Recording, SessionOptions, Settings,
-    ToolChoice,
+    ConfigOverrides, Environment, HubSettings, OnWarning, People, Places, Recording,
+    SessionOptions, ToolChoice,
 };
 pub use workspace::Workspace;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use toml::Value;
 use toml::value::{Datetime, Offset};
 use windlass::Rule;
-use windlass::policy::{Decision, Layer, RuleError, Ruling};
+use windlass::policy::{ActiveRule, Decision, Layer, RuleError};
 
 use crate::config::ValueError;
 
@@ -28,7 +28,7 @@ pub(crate) fn texts(value: &Value) -> Vec<String> {
 }
 
 /// Returns the rules of a list that was checked before.
-pub(crate) fn rulings(value: &Value, decision: Decision, layer: Layer) -> Vec<Ruling> {
+pub(crate) fn rulings(value: &Value, decision: Decision, layer: Layer) -> Vec<ActiveRule> {
     let entries = value.as_array().into_iter().flatten();
     entries.filter_map(|entry| to_ruling(&parse_entry(entry).ok()?, decision, layer).ok()).collect()
 }
@@ -78,8 +78,8 @@ fn to_ruling(
     entry: &RuleEntry<'_>,
     decision: Decision,
     layer: Layer,
-) -> Result<Ruling, ValueError> {
-    let mut ruling = Ruling::new(decision, parse_rule(entry)?).in_layer(layer);
+) -> Result<ActiveRule, ValueError> {
+    let mut ruling = ActiveRule::new(decision, parse_rule(entry)?).in_layer(layer);
     ruling.reason = entry.reason.map(str::to_owned);
     ruling.until = entry.until;
     Ok(ruling)

@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass::Mode;
-use windlass::people::{Asker, Attendant};
-use windlass::process::Level;
-use windlass::session::{Limits, SessionId};
+use windlass::people::{Attendant, Requester};
+use windlass::process::SandboxLevel;
+use windlass::session::{SessionId, SessionLimits};
 use windlass::tool::{Predicate, Role};
 
 /// Everything that a front door chooses for the engines of a hub.
 ///
 /// ```
 /// use windlass::Mode;
-/// use windlass_hub::{ConfigOverrides, People, Settings};
+/// use windlass_hub::{ConfigOverrides, People, HubSettings};
 /// let overrides = ConfigOverrides { mode: Some(Mode::Plan), ..ConfigOverrides::default() };
-/// let settings = Settings { overrides, people: People::Nobody, ..Settings::new("/var/lib/agent") };
+/// let settings = HubSettings { overrides, people: People::Nobody, ..Settings::new("/var/lib/agent") };
 /// assert!(settings.places.home.is_none(), "a library does not look for directories itself");
 /// ```
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct HubSettings {
     /// Directory of sessions, journal, outputs, trust and undo history. All workspaces of a hub share it.
     pub state: PathBuf,
     /// True to keep an anchor outside the state directory, in [`Places::data`]: a file that records the end of the journal. With
@@ -41,7 +41,7 @@ pub struct Settings {
     pub on_warning: OnWarning,
 }
 
-impl Settings {
+impl HubSettings {
     /// Creates settings with a state directory: calls are recorded, no person is asked, and the person's directories are unknown.
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self {
@@ -119,7 +119,7 @@ pub struct ConfigOverrides {
     /// Mode, which decides where no rule does.
     pub mode: Option<Mode>,
     /// Level of the sandbox.
-    pub sandbox: Option<Level>,
+    pub sandbox: Option<SandboxLevel>,
     /// Hosts that programs may reach, in the syntax of the key `net`.
     pub net: Option<String>,
     /// Rules that allow. A rule that does not parse is an error.
@@ -199,7 +199,7 @@ pub struct SessionOptions {
     /// Session to continue; created if it does not exist. Default: a new session.
     pub id: Option<SessionId>,
     /// Agent that makes the calls. Default: the session's own model.
-    pub asker: Asker,
+    pub asker: Requester,
     /// Tools that the session offers.
     pub tools: ToolChoice,
     /// True to hold file changes as proposals instead of making them.
@@ -227,13 +227,13 @@ pub struct ToolChoice {
 
 impl ToolChoice {
     /// Returns the rights of a session with this choice, also without the tools in `also_without`.
-    pub(crate) fn limits(self, also_without: &[String]) -> Limits {
+    pub(crate) fn limits(self, also_without: &[String]) -> SessionLimits {
         let mut without = also_without.to_vec();
         without.extend(self.without);
         let only = self.only.map_or(Predicate::All, Predicate::allow);
         let role = self.role.unwrap_or(Role::Coder).limits();
         let without = if without.is_empty() { Predicate::All } else { Predicate::deny(without) };
-        Limits { tools: only.and(without).and(role.tools), ..role }
+        SessionLimits { tools: only.and(without).and(role.tools), ..role }
     }
 }
 

@@ -25,7 +25,7 @@ use windlass::tool::{Author, CommandFile};
 
 pub(crate) use contents::TrustedContents;
 pub(crate) use held_restrictions::DenyEveryCall;
-pub use known::Known;
+pub use known::TrustedWorkspaces;
 
 /// Error: the files of a workspace that need trust cannot be read, or trust cannot be stored.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +52,7 @@ impl TrustError {
 
 /// Role of a file that could act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum ActingFileRole {
     /// The configuration of the workspace.
     Config,
     /// A command tool.
@@ -69,7 +69,7 @@ pub enum Role {
     Script,
 }
 
-impl Role {
+impl ActingFileRole {
     /// Returns the heading of a group of such files, for people.
     pub fn heading(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl Role {
 #[derive(Debug)]
 pub struct Acting {
     /// Its role.
-    pub role: Role,
+    pub role: ActingFileRole,
     /// Its path, relative to the workspace.
     pub path: PathBuf,
     /// Its content.
@@ -123,8 +123,8 @@ impl Acting {
     /// Returns the file as a possible hook file; `None` if files of its role have no hooks.
     pub fn to_hook_file(&self) -> Option<HookFile> {
         let shape = match self.role {
-            Role::Hooks(shape) => shape,
-            Role::Config => HookShape::Windlass,
+            ActingFileRole::Hooks(shape) => shape,
+            ActingFileRole::Config => HookShape::Windlass,
             _ => return None,
         };
         let (path, text) = (self.path.clone(), self.text());
@@ -135,20 +135,20 @@ impl Acting {
 /// All files in a workspace that could act.
 ///
 /// ```
-/// use windlass_hub::trust::{Found, Known};
+/// use windlass_hub::trust::{ActingFiles, TrustedWorkspaces};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let (workspace, state) = (folder.path().join("work"), folder.path().join("state"));
 /// # std::fs::create_dir_all(workspace.join(".windlass")).unwrap();
 /// std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"plan\"\n").unwrap();
-/// let found = Found::in_workspace(&workspace)?;
-/// assert!(found.acts() && Known::load(&state).get(&workspace).is_none());
-/// Known::trust(&state, &workspace, &found)?;
-/// let trusted = Known::load(&state).get(&workspace).expect("it is trusted now");
+/// let found = ActingFiles::in_workspace(&workspace)?;
+/// assert!(found.acts() && TrustedWorkspaces::load(&state).get(&workspace).is_none());
+/// TrustedWorkspaces::trust(&state, &workspace, &found)?;
+/// let trusted = TrustedWorkspaces::load(&state).get(&workspace).expect("it is trusted now");
 /// assert!(trusted.changes(&workspace, &found)?.is_empty());
 /// # Ok::<(), windlass_hub::trust::TrustError>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ActingFiles {
     /// The files.
     pub files: Vec<Acting>,
     /// Files that define gates, and files that gates reach. Filled by [`Self::add_scripts`].
@@ -163,7 +163,7 @@ pub struct Found {
     pub warnings: Vec<String>,
 }
 
-impl Found {
+impl ActingFiles {
     /// Reads all files of a workspace that could act, except scripts of hooks.
     pub fn in_workspace(workspace: &Path) -> Result<Self, TrustError> {
         if acting_files::have_no_files(workspace) {
@@ -194,7 +194,9 @@ impl Found {
             }
             match Pin::take(host.files(), &path) {
                 Ok((Pin { hash: None, .. }, _)) => self.absent.push(path),
-                Ok((_, bytes)) => self.files.push(Acting { role: Role::Script, path, bytes }),
+                Ok((_, bytes)) => {
+                    self.files.push(Acting { role: ActingFileRole::Script, path, bytes })
+                }
                 Err(why) => self.warnings.push(format!("not covered: {why}")),
             }
         }
@@ -328,12 +330,12 @@ pub fn listed<'a>(changes: impl IntoIterator<Item = &'a Change>) -> String {
 
 impl Trusted {
     /// Returns the trusted form of the files that were found.
-    fn of(found: &Found) -> Self {
+    fn of(found: &ActingFiles) -> Self {
         let is_script = |path: &String| {
             found
                 .files
                 .iter()
-                .any(|file| file.role == Role::Script && quoted_path(&file.path) == *path)
+                .any(|file| file.role == ActingFileRole::Script && quoted_path(&file.path) == *path)
         };
         let (scripts, files) = found.hashes().into_iter().partition(|(path, _)| is_script(path));
         let names =
@@ -360,7 +362,11 @@ impl Trusted {
     }
 
     /// Returns the files that differ from the trusted ones, in the order of paths.
-    pub fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<Change>, TrustError> {
+    pub fn changes(
+        &self,
+        workspace: &Path,
+        found: &ActingFiles,
+    ) -> Result<Vec<Change>, TrustError> {
         let mut now = found.hashes();
         if !self.scripts.is_empty() || !self.reached.is_empty() {
             let host = LocalHost::open(workspace)?;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use windlass::engine::EngineBuilder;
 use windlass::files::Durability;
-use windlass::journal::{DrainAtClose, Kind, SessionNews, Store, StoreError};
-use windlass::people::{ApprovalFile, Book as _};
-use windlass::policy::{Decision, Layer, PathGlob, Ruling};
+use windlass::journal::{DrainAtClose, ResumedCallFacts, Store, StoreError, StoredKind};
+use windlass::people::{ApprovalFile, InquiryBook as _};
+use windlass::policy::{ActiveRule, Decision, Layer, PathGlob};
 use windlass::process::ProcessSettings;
 use windlass::session::{Budget, Principal, SessionId};
 use windlass::tool::{Overrides, likeness, nearest};
@@ -19,7 +19,9 @@ use crate::config::{Config, NamedTool};
 use crate::hub::outside_anchor;
 use crate::job_socket::JobSocket;
 use crate::repository::OuterRepository;
-use crate::{Error, People, Recording, SessionOptions, Settings, ToolChoice, hook_files, secrets};
+use crate::{
+    HubError, HubSettings, People, Recording, SessionOptions, ToolChoice, hook_files, secrets,
+};
 
 /// A workspace with its running engine. It dereferences to [`Windlass`], and creates sessions that follow the configuration.
 #[derive(Debug)]
@@ -44,10 +46,10 @@ impl Deref for Workspace {
 impl Workspace {
     /// Builds the engine of a workspace, which is a real path.
     pub(crate) fn open(
-        settings: &Settings,
+        settings: &HubSettings,
         path: &Path,
         mut config: Config,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, HubError> {
         let mut builder = Windlass::builder(path);
         builder = with_policy(builder, &mut config)?;
         let repository = OuterRepository::of(path, settings.places.home.as_deref());
@@ -101,16 +103,16 @@ impl Workspace {
     ///
     /// ```
     /// use windlass::session::SessionId;
-    /// use windlass_hub::{Hub, SessionOptions, Settings};
+    /// use windlass_hub::{Hub, SessionOptions, HubSettings};
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let (workspace, state) = (folder.path().join("work"), folder.path().join("state"));
     /// # std::fs::create_dir(&workspace).unwrap();
-    /// let open = Hub::new(Settings::new(state)).open(&workspace)?;
+    /// let open = Hub::new(HubSettings::new(state)).open(&workspace)?;
     /// let options = SessionOptions { id: Some(SessionId::new("review")), ..SessionOptions::default() };
     /// assert_eq!(open.session(options)?.id().as_str(), "review");
-    /// # Ok::<(), windlass_hub::Error>(())
+    /// # Ok::<(), windlass_hub::HubError>(())
     /// ```
-    pub fn session(&self, options: SessionOptions) -> Result<Arc<Session>, Error> {
+    pub fn session(&self, options: SessionOptions) -> Result<Arc<Session>, HubError> {
         let SessionOptions { id, asker, tools, proposals, is_for_one_call } = options;
         self.check_choice(&tools)?;
         let is_named = id.is_some();
@@ -146,7 +148,7 @@ impl Workspace {
     }
 
     /// Checks that the tools of a choice exist: a misspelled one would be offered, or left out, silently.
-    fn check_choice(&self, choice: &ToolChoice) -> Result<(), Error> {
+    fn check_choice(&self, choice: &ToolChoice) -> Result<(), HubError> {
         let known = self.windlass.engine().tool_names();
         let only = choice.only.iter().flatten().map(|tool| ("--tools", tool));
         for (option, tool) in only.chain(choice.without.iter().map(|tool| ("--without", tool))) {
@@ -166,11 +168,11 @@ impl Workspace {
 
 /// Checks the tool names in the configuration. A name that is similar to a known tool is a misspelling and an error; any other may
 /// be a command tool of another workspace, which is a warning.
-fn check_tools(known: &[String], named: Vec<NamedTool>) -> Result<Vec<String>, Error> {
+fn check_tools(known: &[String], named: Vec<NamedTool>) -> Result<Vec<String>, HubError> {
     let mut warnings = Vec::new();
     for NamedTool { tool, key, source } in named {
         match unknown_tool(known, &tool, format!("`{key}` in {source}")) {
-            Some(error @ Error::UnknownTool { .. }) if is_misspelt(known, &tool) => {
+            Some(error @ HubError::UnknownTool { .. }) if is_misspelt(known, &tool) => {
                 return Err(error);
             }
             Some(error) => warnings.push(error.to_string()),
@@ -186,16 +188,16 @@ fn is_misspelt(known: &[String], tool: &str) -> bool {
 }
 
 /// Returns the error about an unknown tool. Patterns and tools of servers, which may start later, are not checked.
-fn unknown_tool(known: &[String], tool: &str, place: String) -> Option<Error> {
+fn unknown_tool(known: &[String], tool: &str, place: String) -> Option<HubError> {
     if tool.contains('*') || tool.contains("__") || known.iter().any(|name| name == tool) {
         return None;
     }
     let nearest = nearest(tool, known.iter().map(String::as_str)).map(str::to_owned);
-    Some(Error::UnknownTool { tool: tool.to_owned(), place, nearest })
+    Some(HubError::UnknownTool { tool: tool.to_owned(), place, nearest })
 }
 
 /// Adds the mode and the rules.
-fn with_policy(builder: Builder, config: &mut Config) -> Result<Builder, Error> {
+fn with_policy(builder: Builder, config: &mut Config) -> Result<Builder, HubError> {
     let mut builder = builder.mode(config.mode()?);
     for ruling in config.rules() {
         builder = builder.ruling(ruling);
@@ -216,7 +218,7 @@ fn with_repository(builder: Builder, repository: Option<&OuterRepository>) -> Bu
     let rules =
         directories.filter_map(|directory| format!("read {}/**", directory.to_str()?).parse().ok());
     rules.fold(builder, |builder, rule| {
-        builder.ruling(Ruling::new(Decision::Allow, rule).in_layer(Layer::Default))
+        builder.ruling(ActiveRule::new(Decision::Allow, rule).in_layer(Layer::Default))
     })
 }
 
@@ -227,7 +229,7 @@ fn not_secret_globs(text: &str) -> impl Iterator<Item = PathGlob> {
 }
 
 /// Adds the directories that no tool may touch, and the way of recording.
-fn with_directories(mut builder: Builder, settings: &Settings, config: &Config) -> Builder {
+fn with_directories(mut builder: Builder, settings: &HubSettings, config: &Config) -> Builder {
     let (state, places) = (&settings.state, &settings.places);
     builder = builder
         .protect([state.clone()])
@@ -255,10 +257,10 @@ fn with_directories(mut builder: Builder, settings: &Settings, config: &Config) 
 /// Adds the limits of the undo history, and the confinement of programs.
 fn with_undo_and_processes(
     builder: Builder,
-    settings: &Settings,
+    settings: &HubSettings,
     config: &Config,
     tree: Option<PathBuf>,
-) -> Result<Builder, Error> {
+) -> Result<Builder, HubError> {
     let bytes = config.number("undo_megabytes").saturating_mul(1 << 20);
     let seconds = config.number("undo_days").saturating_mul(24 * 60 * 60);
     Ok(builder.undo_limits(bytes, Duration::from_secs(seconds)).processes(process_settings(
@@ -273,7 +275,7 @@ fn process_settings(
     config: &Config,
     state: &Path,
     tree: Option<PathBuf>,
-) -> Result<ProcessSettings, Error> {
+) -> Result<ProcessSettings, HubError> {
     let usual = ProcessSettings::default();
     let mut pass_through = usual.pass_through.clone();
     pass_through.extend(config.names("pass_through"));
@@ -295,7 +297,7 @@ fn process_settings(
 /// Adds the command tools and, if calls are made, the hooks.
 fn with_programs(
     mut builder: Builder,
-    settings: &Settings,
+    settings: &HubSettings,
     path: &Path,
     config: &mut Config,
 ) -> Builder {
@@ -316,7 +318,7 @@ fn with_programs(
 }
 
 /// Adds the people who are asked, and the receiver of warnings.
-fn with_people(builder: Builder, settings: &Settings) -> Builder {
+fn with_people(builder: Builder, settings: &HubSettings) -> Builder {
     let (people, on_warning) = (settings.people.clone(), settings.on_warning.clone());
     let builder = builder.configure(|engine| match people {
         People::Nobody => engine,
@@ -363,8 +365,8 @@ fn restore_seen(store: &Store, session: &Session) -> Result<(), StoreError> {
         };
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.seq;
-        for row in rows.iter().filter(|row| row.kind == Kind::Finished) {
-            let Some(news) = row.body_as::<SessionNews>() else { continue };
+        for row in rows.iter().filter(|row| row.kind == StoredKind::Finished) {
+            let Some(news) = row.body_as::<ResumedCallFacts>() else { continue };
             if let Some(seen) = news.seen {
                 session.recall(seen);
             }

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use windlass::session::SessionId;
 use windlass::{CallResult, Mode, Outcome, Session, ToolCall};
-use windlass_hub::trust::{Found, Known};
+use windlass_hub::trust::{ActingFiles, TrustedWorkspaces};
 use windlass_hub::{
-    ConfigOverrides, Environment, Hub, OnWarning, People, Places, Recording, SessionOptions,
-    Settings, ToolChoice, Workspace,
+    ConfigOverrides, Environment, Hub, HubSettings, OnWarning, People, Places, Recording,
+    SessionOptions, ToolChoice, Workspace,
 };
 
 /// A directory with workspaces, a state directory and a configuration directory.
@@ -36,10 +36,10 @@ impl TestFolder {
         std::fs::write(path, text).expect("a file");
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> HubSettings {
         let overrides = ConfigOverrides { mode: Some(Mode::Auto), ..ConfigOverrides::default() };
         let places = Places { config: Some(self.path("config")), ..Places::default() };
-        Settings { overrides, places, ..Settings::new(self.path("state")) }
+        HubSettings { overrides, places, ..HubSettings::new(self.path("state")) }
     }
 
     fn hub(&self) -> Hub {
@@ -181,8 +181,8 @@ async fn layers_apply_in_order_and_a_workspace_needs_trust() {
         hear.lock().expect("no panic").push(warning.to_owned());
     });
     let overrides = ConfigOverrides::default();
-    let settings = Settings { overrides, on_warning, ..ground.settings() };
-    let value = |settings: &Settings, key: &str| {
+    let settings = HubSettings { overrides, on_warning, ..ground.settings() };
+    let value = |settings: &HubSettings, key: &str| {
         let config = Hub::new(settings.clone()).config(&workspace).expect("a configuration");
         config.explain(windlass_hub::key(key).expect("a key")).0
     };
@@ -193,16 +193,16 @@ async fn layers_apply_in_order_and_a_workspace_needs_trust() {
     drop(Hub::new(settings.clone()).open(&workspace).expect("a workspace"));
     let told = heard.lock().expect("no panic").join("\n");
     assert!(told.starts_with("the configuration of this workspace is not in force"), "{told}");
-    let found = Found::in_workspace(&workspace).expect("files");
-    Known::trust(&settings.state, &workspace, &found).expect("trusted");
+    let found = ActingFiles::in_workspace(&workspace).expect("files");
+    TrustedWorkspaces::trust(&settings.state, &workspace, &found).expect("trusted");
     assert_eq!(
         (value(&settings, "mode"), value(&settings, "timeout")),
         ("\"plan\"".into(), "30".into())
     );
-    let more = Settings { config_file: Some(ground.path("more.toml")), ..settings.clone() };
+    let more = HubSettings { config_file: Some(ground.path("more.toml")), ..settings.clone() };
     assert_eq!(value(&more, "timeout"), "20");
     let overrides = ConfigOverrides { mode: Some(Mode::Yolo), ..ConfigOverrides::default() };
-    assert_eq!(value(&Settings { overrides, ..settings }, "mode"), "\"yolo\"");
+    assert_eq!(value(&HubSettings { overrides, ..settings }, "mode"), "\"yolo\"");
 }
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn people_are_asked_as_the_settings_say() {
         let told = format!("{people:?}");
         let ground = TestFolder::new(&["w"]);
         let overrides = ConfigOverrides { mode: Some(Mode::Ask), ..ConfigOverrides::default() };
-        let hub = Hub::new(Settings { overrides, people, ..ground.settings() });
+        let hub = Hub::new(HubSettings { overrides, people, ..ground.settings() });
         let open = hub.open(&ground.path("w")).expect("a workspace");
         let session = open.session(SessionOptions::default()).expect("a session");
         let write = json!({"path": "a.txt", "content": "a\n"});
@@ -230,7 +230,7 @@ async fn people_are_asked_as_the_settings_say() {
 #[test]
 fn without_recording_nothing_is_written() {
     let ground = TestFolder::new(&["w"]);
-    let hub = Hub::new(Settings { recording: Recording::Off, ..ground.settings() });
+    let hub = Hub::new(HubSettings { recording: Recording::Off, ..ground.settings() });
     let open = hub.open(&ground.path("w")).expect("a workspace");
     assert!(open.store().is_none() && open.session(named("s1")).is_ok());
     assert!(!ground.path("state").exists());
@@ -242,7 +242,7 @@ async fn the_anchor_is_outside_of_the_state_or_nowhere() {
         [("data", true, true), ("data", false, false), ("state/data", true, false)]
     {
         let ground = TestFolder::new(&["w"]);
-        let mut settings = Settings { has_anchor, ..ground.settings() };
+        let mut settings = HubSettings { has_anchor, ..ground.settings() };
         settings.places.data = Some(ground.path(data));
         let open = Hub::new(settings).open(&ground.path("w")).expect("a workspace");
         let session = open.session(SessionOptions::default()).expect("a session");

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use rmcp::model::{ErrorData, Implementation, MetaObject, Tool};
 use serde::Serialize;
 use serde_json::Value;
-use windlass_core::{CallResult, Content, EmbeddedResource, Metadata, ResourceBody, Spec};
+use windlass_core::{CallResult, Content, EmbeddedResource, Metadata, ResourceBody, ToolSpec};
 
 use crate::definition::definition;
 use crate::lifecycle::Lifecycle;
@@ -16,7 +16,7 @@ use crate::lifecycle::Lifecycle;
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Converts a tool for `tools/list`. The command line prints the same definition, so both are equal.
-pub(crate) fn tool(spec: &Spec) -> Result<Tool, ErrorData> {
+pub(crate) fn tool(spec: &ToolSpec) -> Result<Tool, ErrorData> {
     serde_json::from_value(definition(spec)).map_err(|error| {
         let text = format!("the tool `{}` cannot be listed: {error}", spec.name);
         ErrorData::internal_error(text, None)

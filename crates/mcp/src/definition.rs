@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use windlass_core::{Kinds, Spec};
+use windlass_core::{EffectKinds, ToolSpec};
 
 /// Hints about a tool that MCP lists, derived from the kinds of its effects.
 ///
 /// ```
-/// use {windlass_core::Kinds, windlass_mcp::annotations};
-/// assert!(annotations(Kinds::READ).read_only);
-/// assert!(annotations(Kinds::READ | Kinds::WRITE).destructive);
-/// assert!(annotations(Kinds::NET).open_world);
+/// use {windlass_core::EffectKinds, windlass_mcp::annotations};
+/// assert!(annotations(EffectKinds::READ).read_only);
+/// assert!(annotations(EffectKinds::READ | EffectKinds::WRITE).destructive);
+/// assert!(annotations(EffectKinds::NET).open_world);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "the four independent hints of the protocol")]
@@ -28,18 +28,18 @@ pub struct Annotations {
 /// Derives the hints from the kinds of effects that a call can have. Errs on the side of caution: a program may do anything.
 ///
 /// ```
-/// use {windlass_core::Kinds, windlass_mcp::annotations};
-/// let read = annotations(Kinds::READ | Kinds::STATE);
+/// use {windlass_core::EffectKinds, windlass_mcp::annotations};
+/// let read = annotations(EffectKinds::READ | EffectKinds::STATE);
 /// assert!(read.read_only && read.idempotent && !read.destructive && !read.open_world);
 /// ```
-pub fn annotations(kinds: Kinds) -> Annotations {
-    let others = Kinds::EXEC | Kinds::AGENT | Kinds::MCP | Kinds::PLUGIN;
+pub fn annotations(kinds: EffectKinds) -> Annotations {
+    let others = EffectKinds::EXEC | EffectKinds::AGENT | EffectKinds::MCP | EffectKinds::PLUGIN;
     let read_only = !kinds.has_side_effects();
     Annotations {
         read_only,
-        destructive: kinds.intersects(Kinds::WRITE | Kinds::DELETE | others),
+        destructive: kinds.intersects(EffectKinds::WRITE | EffectKinds::DELETE | others),
         idempotent: read_only,
-        open_world: kinds.intersects(Kinds::NET | others),
+        open_world: kinds.intersects(EffectKinds::NET | others),
     }
 }
 
@@ -47,8 +47,8 @@ impl Annotations {
     /// Converts to the JSON of MCP.
     ///
     /// ```
-    /// use {windlass_core::Kinds, windlass_mcp::annotations};
-    /// assert_eq!(annotations(Kinds::READ).to_value()["readOnlyHint"], true);
+    /// use {windlass_core::EffectKinds, windlass_mcp::annotations};
+    /// assert_eq!(annotations(EffectKinds::READ).to_value()["readOnlyHint"], true);
     /// ```
     pub fn to_value(self) -> Value {
         json!({
@@ -63,11 +63,11 @@ impl Annotations {
 /// Makes the definition of one tool for `tools/list`. MCP accepts any JSON Schema, so the schema is complete.
 ///
 /// ```
-/// use {windlass_core::{AnyTool, Handle, testing::MockTool}, windlass_mcp::definition};
-/// let tool: Handle = MockTool::named("deploy").into();
+/// use {windlass_core::{AnyTool, ToolHandle, testing::MockTool}, windlass_mcp::definition};
+/// let tool: ToolHandle = MockTool::named("deploy").into();
 /// assert_eq!(definition(&tool.spec())["inputSchema"]["type"], "object");
 /// ```
-pub fn definition(spec: &Spec) -> Value {
+pub fn definition(spec: &ToolSpec) -> Value {
     let mut tool = Map::new();
     tool.insert("name".into(), spec.name.as_ref().into());
     if let Some(title) = &spec.about.title {
@@ -87,7 +87,7 @@ pub fn definition(spec: &Spec) -> Value {
 /// ```
 /// assert_eq!(windlass_mcp::definitions(&[]), serde_json::json!({"tools": []}));
 /// ```
-pub fn definitions<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Value {
+pub fn definitions<'s>(specs: impl IntoIterator<Item = &'s ToolSpec>) -> Value {
     let tools: Vec<Value> = specs.into_iter().map(definition).collect();
     json!({"tools": tools})
 }
@@ -101,13 +101,13 @@ fn object_schema(schema: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::About;
+    use windlass_core::ToolDetails;
 
     use super::*;
 
     #[test]
     fn hints_follow_from_the_kinds() {
-        let shown = |kinds: Kinds| {
+        let shown = |kinds: EffectKinds| {
             let Annotations { read_only, destructive, idempotent, open_world } = annotations(kinds);
             [(read_only, 'r'), (destructive, 'd'), (idempotent, 'i'), (open_world, 'o')]
                 .into_iter()
@@ -115,18 +115,18 @@ mod tests {
                 .collect::<String>()
         };
         for (kinds, wanted) in [
-            (Kinds::NONE, "ri"),
-            (Kinds::READ, "ri"),
-            (Kinds::READ | Kinds::STATE | Kinds::ASK, "ri"),
-            (Kinds::WRITE, "d"),
-            (Kinds::READ | Kinds::DELETE, "d"),
-            (Kinds::NET, "o"),
-            (Kinds::READ | Kinds::NET | Kinds::SECRET, "o"),
-            (Kinds::EXEC, "do"),
-            (Kinds::MCP, "do"),
-            (Kinds::AGENT, "do"),
-            (Kinds::PLUGIN, "do"),
-            (Kinds::ALL, "do"),
+            (EffectKinds::NONE, "ri"),
+            (EffectKinds::READ, "ri"),
+            (EffectKinds::READ | EffectKinds::STATE | EffectKinds::ASK, "ri"),
+            (EffectKinds::WRITE, "d"),
+            (EffectKinds::READ | EffectKinds::DELETE, "d"),
+            (EffectKinds::NET, "o"),
+            (EffectKinds::READ | EffectKinds::NET | EffectKinds::SECRET, "o"),
+            (EffectKinds::EXEC, "do"),
+            (EffectKinds::MCP, "do"),
+            (EffectKinds::AGENT, "do"),
+            (EffectKinds::PLUGIN, "do"),
+            (EffectKinds::ALL, "do"),
         ] {
             assert_eq!(shown(kinds), wanted, "{:?}", kinds.names());
         }
@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_tool_list_has_the_form_of_the_protocol() {
-        let tool = windlass_core::Handle::from(windlass_core::testing::MockTool::named("deploy"));
+        let tool =
+            windlass_core::ToolHandle::from(windlass_core::testing::MockTool::named("deploy"));
         let listed = json!({
             "name": "deploy",
             "description": "A tool for tests.",
@@ -149,9 +150,11 @@ mod tests {
     #[test]
     fn schemas_are_complete_and_have_the_type_object() {
         let schema = json!({"oneOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": {}}});
-        let mut about = About::titled("A");
+        let mut about = ToolDetails::titled("A");
         about.output_schema = Some(json!({"properties": {"n": {}}}));
-        let tool = definition(&Spec::new("a", "Does it.", schema, Kinds::READ).with_about(about));
+        let tool = definition(
+            &ToolSpec::new("a", "Does it.", schema, EffectKinds::READ).with_about(about),
+        );
         assert_eq!(tool["title"], "A");
         assert_eq!(tool["outputSchema"], json!({"properties": {"n": {}}, "type": "object"}));
         let schema =

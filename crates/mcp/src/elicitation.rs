@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use windlass_core::{
-    Answer, ApprovalRequest, Attendant, BoxFuture, Question, QuestionAnswer, QuestionRequest,
-    Reply, Scope, Selection, quote,
+    Answer, ApprovalRequest, Attendant, AttendantReply, BoxFuture, Question, QuestionAnswer,
+    QuestionRequest, Scope, Selection, quote,
 };
 
 use crate::connection::Connection;
@@ -118,11 +118,11 @@ impl Elicitation {
     async fn elicit<A>(
         &self,
         form: Form,
-        read: impl FnOnce(Option<Map<String, Value>>) -> Reply<A>,
-    ) -> Reply<A> {
+        read: impl FnOnce(Option<Map<String, Value>>) -> AttendantReply<A>,
+    ) -> AttendantReply<A> {
         let asked = &self.connection.asked;
         if !asked.can_elicit.load(Ordering::Relaxed) {
-            return Reply::Deferred;
+            return AttendantReply::Deferred;
         }
         let params = json!({"message": form.message, "requestedSchema": {
             "type": "object", "properties": form.properties, "required": form.required,
@@ -216,29 +216,35 @@ impl<'de> Deserialize<'de> for UniqueFields {
 }
 
 impl Attendant for Elicitation {
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, AttendantReply<Answer>> {
         let changes = (self.describe_changes)(request);
         Box::pin(self.elicit(approval_form(request, &changes), |content| match content {
             Some(content) => read_approval(request, &content),
-            None => Reply::Answered(Answer::deny("")),
+            None => AttendantReply::Answered(Answer::deny("")),
         }))
     }
 
-    fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
+    fn answer<'a>(
+        &'a self,
+        request: &'a QuestionRequest,
+    ) -> BoxFuture<'a, AttendantReply<QuestionAnswer>> {
         Box::pin(self.elicit(question_form(request), |content| {
             let Some(content) = content else {
                 return unavailable("the person declined to answer");
             };
             let selection = |(at, question)| read_selection(&content, at, question);
             let selections = request.questions.iter().enumerate().map(selection);
-            Reply::Answered(QuestionAnswer::new(selections))
+            AttendantReply::Answered(QuestionAnswer::new(selections))
         }))
     }
 }
 
 /// Makes the reply for a person who cannot be asked or gave no answer.
-fn unavailable<A>(why: &str) -> Reply<A> {
-    Reply::Unavailable(quote::visible(why).into_owned())
+fn unavailable<A>(why: &str) -> AttendantReply<A> {
+    AttendantReply::Unavailable(quote::visible(why).into_owned())
 }
 
 /// Name of the form field with the decision.
@@ -334,7 +340,10 @@ fn with_rule(rule: &str) -> String {
 }
 
 /// Reads the answer from the content of an approval form.
-fn read_approval(request: &ApprovalRequest, content: &Map<String, Value>) -> Reply<Answer> {
+fn read_approval(
+    request: &ApprovalRequest,
+    content: &Map<String, Value>,
+) -> AttendantReply<Answer> {
     let decision = content.get(DECISION).and_then(Value::as_str).unwrap_or_default();
     let reason = match content.get(REASON) {
         None | Some(Value::Null) => None,
@@ -350,7 +359,7 @@ fn read_approval(request: &ApprovalRequest, content: &Map<String, Value>) -> Rep
             None => return unavailable("the client's answer has no decision"),
         },
     };
-    Reply::Answered(match reason {
+    AttendantReply::Answered(match reason {
         Some(reason) => answer.because(reason),
         None => answer,
     })

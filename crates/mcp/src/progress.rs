@@ -8,7 +8,9 @@ use rmcp::model::{
     ProgressNotification, ProgressNotificationParam, ProgressToken, ServerJsonRpcMessage,
     ServerNotification,
 };
-use windlass_core::{CallId, CallResult, Engine, Event, EventKind, Filter, Session, Subscription};
+use windlass_core::{
+    CallId, CallResult, Engine, Event, EventFilter, EventKind, Session, Subscription,
+};
 
 use crate::connection::Connection;
 
@@ -34,7 +36,7 @@ impl ProgressReporter {
         connection: Arc<Connection>,
         token: ProgressToken,
     ) -> Self {
-        let events = engine.subscribe_to(Filter::session(session.id()).only_live());
+        let events = engine.subscribe_to(EventFilter::session(session.id()).only_live());
         Self { events, connection, token, number: ProgressNumber::default() }
     }
 

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use windlass_core::testing::{EmptyHost, MemoryJournal, MockTool};
 use windlass_core::{
-    Content, Effects, Engine, Kinds, Outcome, Output, Question, RecordKind, Toolbox,
+    Content, EffectKinds, Effects, Engine, Outcome, Output, Question, RecordKind, Toolbox,
 };
 use windlass_mcp::{McpError, Options, serve};
 
@@ -47,17 +47,17 @@ fn toolbox(gate: &Arc<Gate>) -> Toolbox {
         MockTool::named("echo").answering(|_, input| async move { Ok(Output::json(input)) }),
         MockTool::named("count")
             .with_schema(number)
-            .with_effects(Kinds::READ, |_| Effects::read("numbers"))
+            .with_effects(EffectKinds::READ, |_| Effects::read("numbers"))
             .answering(|_, input| async move { Ok(Output::text(input["number"].to_string())) }),
         MockTool::named("fail")
             .answering(|_, _| async { Ok(Output::error("no such thing").with("tried", 3)) }),
         MockTool::named("panic").answering(|_, _| async { panic!("oh no") }),
-        MockTool::named("save").with_effects(Kinds::WRITE, |_| Effects::write("out")),
+        MockTool::named("save").with_effects(EffectKinds::WRITE, |_| Effects::write("out")),
         MockTool::named("publish")
-            .with_effects(Kinds::WRITE, |_| Effects::write("index.html"))
+            .with_effects(EffectKinds::WRITE, |_| Effects::write("index.html"))
             .answering(|_, _| async { Ok(Output::text("published")) }),
         MockTool::named("choose")
-            .with_effects(Kinds::STATE, |_| Effects::state("question"))
+            .with_effects(EffectKinds::STATE, |_| Effects::state("question"))
             .answering(|cx, _| async move {
                 let letters = Question::new("Which letters?", ["x", "y", "z"]);
                 let letters = Question { multi_select: true, ..letters };

@@ -18,7 +18,7 @@ pub enum LaunchError {
     #[error("{step}: {source}")]
     Surroundings {
         /// The step that failed.
-        step: Step,
+        step: LaunchStep,
         /// The error of that step.
         source: io::Error,
     },
@@ -33,11 +33,11 @@ macro_rules! steps {
         /// A step in the setup of a program's sandbox.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(i32)]
-        pub enum Step {
+        pub enum LaunchStep {
             $($(#[$doc])* $name = $number,)*
         }
 
-        impl Step {
+        impl LaunchStep {
             /// Returns the step with this number; [`Start`](Self::Start) for an unknown one.
             pub(crate) fn of(number: i32) -> Self {
                 match number {
@@ -47,7 +47,7 @@ macro_rules! steps {
             }
         }
 
-        impl std::fmt::Display for Step {
+        impl std::fmt::Display for LaunchStep {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(match self {
                     $(Self::$name => $words,)*

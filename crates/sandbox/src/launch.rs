@@ -38,7 +38,7 @@ pub struct Launch<'a> {
     /// Operations that Landlock and seccomp refuse it.
     pub fence: Option<Fence>,
     /// The resources that it may use.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// The `cgroup.procs` file of a control group, open for writing: the program joins the group before it begins.
     pub group: Option<BorrowedFd<'a>>,
 }
@@ -58,11 +58,11 @@ pub struct View {
     ///
     /// A protection ends when a process outside the sandbox removes the path or renames another over it, because the kernel then unmounts
     /// the mount on it. The same is true of a mask.
-    pub protected: Vec<Protected>,
+    pub protected: Vec<ReadOnlyPath>,
     /// Absolute paths in a mount that the program cannot open. Paths that do not exist are skipped.
     pub masked: Vec<PathBuf>,
     /// The network that the program can use.
-    pub network: Network,
+    pub network: ProgramNetwork,
 }
 
 /// A path of a view and the object that is mounted there.
@@ -71,27 +71,27 @@ pub struct Mount {
     /// The absolute path, without symbolic links.
     pub at: PathBuf,
     /// The object that is mounted there.
-    pub source: Source,
+    pub source: MountSource,
 }
 
 /// An object that is mounted at a path of a view.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum MountSource {
     /// A file or directory of the machine, with its submounts, read-only.
-    ReadOnly(Object),
+    ReadOnly(PathHandle),
     /// A file or directory of the machine, with its submounts, writable.
-    Writable(Object),
+    Writable(PathHandle),
     /// Directories merged by overlayfs, the first over the second and so on; at least two in all, the upper layer included.
     Overlay {
         /// The read-only layers.
-        lower: Vec<Object>,
+        lower: Vec<PathHandle>,
         /// The layer that takes the changes; without one the overlay is read-only.
-        upper: Option<Upper>,
+        upper: Option<OverlayUpper>,
     },
     /// An overlay over these directories whose changes are held in memory and end with the program.
-    Scratch(Vec<Object>),
+    Scratch(Vec<PathHandle>),
     /// A read-only sysfs: a new one for the program's network namespace if the kernel allows it, else this one of the machine.
-    Sysfs(Object),
+    Sysfs(PathHandle),
     /// A symbolic link with this target.
     Link(PathBuf),
     /// An empty directory.
@@ -100,11 +100,11 @@ pub enum Source {
 
 /// The writable layer of an overlay.
 #[derive(Debug, Clone)]
-pub struct Upper {
+pub struct OverlayUpper {
     /// The directory that takes the changes.
-    pub upper: Object,
+    pub upper: PathHandle,
     /// An empty directory on the same file system that overlayfs uses as its work directory.
-    pub work: Object,
+    pub work: PathHandle,
 }
 
 /// A file or directory of the machine, by handle.
@@ -112,14 +112,14 @@ pub struct Upper {
 /// A program's mount namespace has its own mounts, so the path is opened there a second time; if it leads to another object by then, the
 /// launch fails. The handle is kept so that no other object can get the same inode number meanwhile.
 #[derive(Debug, Clone)]
-pub struct Object {
+pub struct PathHandle {
     path: PathBuf,
     device: u64,
     inode: u64,
     _handle: Arc<OwnedFd>,
 }
 
-impl Object {
+impl PathHandle {
     /// Opens a handle on an absolute path. Fails if the path has a symbolic link in it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let name = CString::new(path.as_os_str().as_bytes())?;
@@ -143,7 +143,7 @@ impl Object {
 
 /// A path in the workspace that the program cannot change.
 #[derive(Debug, Clone)]
-pub struct Protected {
+pub struct ReadOnlyPath {
     /// The path relative to the workspace.
     pub path: PathBuf,
     /// True if an empty directory is created where the path does not exist, false for an empty file.
@@ -152,7 +152,7 @@ pub struct Protected {
 
 /// The network that a program can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Network {
+pub enum ProgramNetwork {
     /// A loopback interface and nothing else: that of the [session](Launch::session), or a new one.
     #[default]
     Loopback,
@@ -191,7 +191,7 @@ pub struct Fence {
 
 /// The resources that a program and all processes that it starts may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Bytes of memory.
     pub memory: u64,
     /// Processes and threads.
@@ -202,7 +202,7 @@ pub struct Limits {
     pub open_files: u64,
 }
 
-impl Default for Limits {
+impl Default for ResourceLimits {
     fn default() -> Self {
         Self { memory: 4 << 30, processes: 512, file_size: u64::MAX, open_files: 65_536 }
     }

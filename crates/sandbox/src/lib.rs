@@ -30,11 +30,11 @@ mod sys;
 mod usage;
 mod warden;
 
-pub use error::{LaunchError, Step};
+pub use error::{LaunchError, LaunchStep};
 pub use heap::share_heap;
 pub use launch::{
-    Fence, Launch, Limits, Mount, Network, Object, Protected, SessionNamespaces, Source, Upper,
-    View,
+    Fence, Launch, Mount, MountSource, OverlayUpper, PathHandle, ProgramNetwork, ReadOnlyPath,
+    ResourceLimits, SessionNamespaces, View,
 };
 pub use owner::open_as_owner;
 pub use process::{Confined, Ending, hide_memory, is_memory_hidden, launch};

@@ -8,7 +8,10 @@ use std::path::{Component, Path, PathBuf};
 
 use libc::{c_char, c_int, sock_filter};
 
-use crate::launch::{Fence, Launch, Limits, Mount, Network, Object, Source, Upper, View};
+use crate::launch::{
+    Fence, Launch, Mount, MountSource, OverlayUpper, PathHandle, ProgramNetwork, ResourceLimits,
+    View,
+};
 use crate::seccomp::{self, FilterOptions};
 use crate::stack::Stack;
 use crate::sys::{self, Fd};
@@ -31,7 +34,7 @@ pub(crate) struct LaunchPlan {
     pub(crate) terminal: bool,
     /// Path of the device file of that terminal, if it has one.
     pub(crate) terminal_path: Option<CString>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ResourceLimits,
     /// The `cgroup.procs` file of the control group that the program joins.
     pub(crate) group: Option<Fd>,
     /// Value of `RLIMIT_NPROC`, if it is set. In a new user namespace the kernel counts only the program's processes and threads; elsewhere
@@ -71,7 +74,7 @@ pub(crate) struct PlannedView {
     pub(crate) pinned_directories: Vec<CString>,
     /// Paths relative to the root.
     pub(crate) masked: Vec<CString>,
-    pub(crate) network: Network,
+    pub(crate) network: ProgramNetwork,
 }
 
 /// A [`Mount`] with C strings.
@@ -81,7 +84,7 @@ pub(crate) struct PlannedMount {
     pub(crate) source: PlannedSource,
 }
 
-/// A [`Source`] with C strings.
+/// A [`MountSource`] with C strings.
 pub(crate) enum PlannedSource {
     ReadOnly(PlannedObject),
     Writable(PlannedObject),
@@ -147,7 +150,7 @@ fn has_upper(launch: &Launch<'_>) -> bool {
     let mounts = launch.view.iter().flat_map(|view| &view.mounts);
     mounts
         .map(|mount| &mount.source)
-        .any(|source| matches!(source, Source::Overlay { upper: Some(_), .. }))
+        .any(|source| matches!(source, MountSource::Overlay { upper: Some(_), .. }))
 }
 
 impl LaunchPlan {
@@ -209,7 +212,7 @@ impl LaunchPlan {
         let Some(view) = &self.view else { return 0 };
         let users = if self.users.is_none() { libc::CLONE_NEWUSER } else { 0 };
         let network = match view.network {
-            Network::Loopback | Network::Listener(_) if self.session.is_none() => {
+            ProgramNetwork::Loopback | ProgramNetwork::Listener(_) if self.session.is_none() => {
                 libc::CLONE_NEWNET
             }
             _ => 0,
@@ -256,32 +259,34 @@ impl PlannedMount {
     /// Converts a mount. Fails if a path has a NUL in it.
     fn of(mount: &Mount) -> Result<Self, LaunchError> {
         let source = match &mount.source {
-            Source::ReadOnly(object) => PlannedSource::ReadOnly(PlannedObject::of(object)?),
-            Source::Writable(object) => PlannedSource::Writable(PlannedObject::of(object)?),
-            Source::Overlay { lower, upper } => PlannedSource::Overlay {
+            MountSource::ReadOnly(object) => PlannedSource::ReadOnly(PlannedObject::of(object)?),
+            MountSource::Writable(object) => PlannedSource::Writable(PlannedObject::of(object)?),
+            MountSource::Overlay { lower, upper } => PlannedSource::Overlay {
                 lower: PlannedObject::all(lower)?,
                 upper: match upper {
-                    Some(Upper { upper, work }) => {
+                    Some(OverlayUpper { upper, work }) => {
                         Some([PlannedObject::of(upper)?, PlannedObject::of(work)?])
                     }
                     None => None,
                 },
             },
-            Source::Scratch(lower) => PlannedSource::Scratch(PlannedObject::all(lower)?),
-            Source::Sysfs(object) => PlannedSource::Sysfs(PlannedObject::of(object)?),
-            Source::Link(target) => PlannedSource::Link(c_string(target.as_os_str(), "a link")?),
-            Source::Directory => PlannedSource::Directory,
+            MountSource::Scratch(lower) => PlannedSource::Scratch(PlannedObject::all(lower)?),
+            MountSource::Sysfs(object) => PlannedSource::Sysfs(PlannedObject::of(object)?),
+            MountSource::Link(target) => {
+                PlannedSource::Link(c_string(target.as_os_str(), "a link")?)
+            }
+            MountSource::Directory => PlannedSource::Directory,
         };
         Ok(Self { path_components: path_components(&mount.at)?, source })
     }
 }
 
 impl PlannedObject {
-    fn all(objects: &[Object]) -> Result<Vec<Self>, LaunchError> {
+    fn all(objects: &[PathHandle]) -> Result<Vec<Self>, LaunchError> {
         objects.iter().map(Self::of).collect()
     }
 
-    fn of(object: &Object) -> Result<Self, LaunchError> {
+    fn of(object: &PathHandle) -> Result<Self, LaunchError> {
         let path = c_string(object.path().as_os_str(), "a path")?;
         Ok(Self { path, identity: object.identity() })
     }
@@ -325,7 +330,7 @@ impl PlannedFence {
 
 /// Returns the value for `pid_max`: the limit of processes and 300 more. The kernel does not use numbers below 300 a second time, so
 /// without these the program could start no process after some hundred that have ended.
-fn pid_max(limits: &Limits) -> String {
+fn pid_max(limits: &ResourceLimits) -> String {
     const RESERVED_PIDS: u64 = 300;
     limits.processes.saturating_add(RESERVED_PIDS).clamp(RESERVED_PIDS + 2, 4 << 20).to_string()
 }
@@ -351,7 +356,7 @@ fn process_count_limit(launch: &Launch<'_>, user: u32) -> Option<u64> {
 
 /// Returns whether the view has a network of its own, with a loopback interface only.
 fn is_on_loopback(launch: &Launch<'_>) -> bool {
-    launch.view.as_ref().is_some_and(|view| view.network != Network::Machine)
+    launch.view.as_ref().is_some_and(|view| view.network != ProgramNetwork::Machine)
 }
 
 /// Returns the path of the program's terminal, if it has one and its path can be read.

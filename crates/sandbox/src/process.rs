@@ -9,7 +9,7 @@ use crate::launch::{Launch, SessionNamespaces};
 use crate::plan::LaunchPlan;
 use crate::sys::{self, Fd, ForkSide};
 use crate::warden::{self, Report, SharedWarden};
-use crate::{LaunchError, Step};
+use crate::{LaunchError, LaunchStep};
 
 /// A started program and its warden. Dropping it ends the program and every process that it started.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub enum Ending {
 ///
 /// ```
 /// use std::os::fd::AsFd;
-/// use windlass_sandbox::{Ending, Launch, Limits, launch};
+/// use windlass_sandbox::{Ending, Launch, ResourceLimits, launch};
 /// let output = tempfile::tempfile()?;
 /// let program = launch(&Launch {
 ///     program: "/bin/sh".into(),
@@ -62,7 +62,7 @@ pub enum Ending {
 ///     users: None,
 ///     session: None,
 ///     fence: None,
-///     limits: Limits::default(),
+///     limits: ResourceLimits::default(),
 ///     group: None,
 /// })?;
 /// assert_eq!(program.wait()?, Ending::Exited(3));
@@ -114,7 +114,7 @@ fn start_forked(plan: &LaunchPlan, control: Fd) -> Result<StartedWarden, LaunchE
         }
         Err(errno) if plan.view.is_some() => {
             let source = io::Error::from_raw_os_error(errno);
-            Err(LaunchError::Surroundings { step: Step::Namespaces, source })
+            Err(LaunchError::Surroundings { step: LaunchStep::Namespaces, source })
         }
         Err(errno) => Err(LaunchError::Machine(io::Error::from_raw_os_error(errno))),
     }
@@ -173,8 +173,8 @@ impl Confined {
                 Some(Report { kind: Report::STARTED, .. }) => return Ok(self),
                 Some(Report { kind: Report::FAILED, step, errno, .. }) => {
                     let source = io::Error::from_raw_os_error(errno);
-                    return Err(match Step::of(step) {
-                        Step::Program => LaunchError::Program(source),
+                    return Err(match LaunchStep::of(step) {
+                        LaunchStep::Program => LaunchError::Program(source),
                         step => LaunchError::Surroundings { step, source },
                     });
                 }
@@ -184,7 +184,7 @@ impl Confined {
                 Some(_) => {}
                 None => {
                     let source = io::Error::other("its warden ended before the program began");
-                    return Err(LaunchError::Surroundings { step: Step::Start, source });
+                    return Err(LaunchError::Surroundings { step: LaunchStep::Start, source });
                 }
             }
         }
@@ -213,7 +213,7 @@ impl Confined {
         report
     }
 
-    /// Takes the listener on the program's own loopback interface, if [`Network::Listener`](crate::Network) was asked for. Later calls
+    /// Takes the listener on the program's own loopback interface, if [`ProgramNetwork::Listener`](crate::ProgramNetwork) was asked for. Later calls
     /// return none.
     pub fn take_listener(&mut self) -> Option<TcpListener> {
         self.listener.take()

@@ -8,7 +8,7 @@
 
 use std::ffi::{CStr, CString};
 
-use crate::Step;
+use crate::LaunchStep;
 use crate::path_buffer::PathBuffer;
 use crate::plan::{
     LaunchPlan, PlannedMount, PlannedObject, PlannedProtected, PlannedSource, PlannedView,
@@ -58,21 +58,21 @@ pub(crate) fn make_root(
     view: &PlannedView,
     made: &mut dyn FnMut(usize),
 ) -> Result {
-    mount::make_all_private().at(Step::Mounts)?;
+    mount::make_all_private().at(LaunchStep::Mounts)?;
     let options = [(c"mode", Some(c"0755")), (c"size", Some(c"64m"))];
-    let root = mount::new_file_system(c"tmpfs", &options).at(Step::Root)?;
-    mount::attach(root, libc::AT_FDCWD, c"/").at(Step::Root)?;
-    mount_proc(plan, root).at(Step::Proc)?;
+    let root = mount::new_file_system(c"tmpfs", &options).at(LaunchStep::Root)?;
+    mount::attach(root, libc::AT_FDCWD, c"/").at(LaunchStep::Root)?;
+    mount_proc(plan, root).at(LaunchStep::Proc)?;
     mount_dev(plan, root)?;
     for mount in &view.mounts {
         mount_source(root, mount)?;
     }
     for path in &view.masked {
-        mask(root, path).at(Step::Masked)?;
+        mask(root, path).at(LaunchStep::Masked)?;
     }
     protect_all(root, view, made)?;
-    mount::set_attributes(root, NOSUID_NODEV | mount::RDONLY).at(Step::Root)?;
-    sys::change_root(root).at(Step::Root)?;
+    mount::set_attributes(root, NOSUID_NODEV | mount::RDONLY).at(LaunchStep::Root)?;
+    sys::change_root(root).at(LaunchStep::Root)?;
     sys::close(root);
     Ok(())
 }
@@ -82,27 +82,28 @@ fn mount_source(root: Fd, mount: &PlannedMount) -> Result {
     match &mount.source {
         PlannedSource::ReadOnly(object) => {
             mount_object(root, &mount.path_components, object, NOSUID_NODEV | mount::RDONLY)
-                .at(Step::ReadOnly)
+                .at(LaunchStep::ReadOnly)
         }
         PlannedSource::Writable(object) => {
-            mount_object(root, &mount.path_components, object, NOSUID_NODEV).at(Step::Writable)
+            mount_object(root, &mount.path_components, object, NOSUID_NODEV)
+                .at(LaunchStep::Writable)
         }
         PlannedSource::Overlay { lower, upper } => {
-            let upper = upper.as_ref().map(open_upper_layer).transpose().at(Step::Overlay)?;
-            mount_overlay(root, &mount.path_components, lower, upper).at(Step::Overlay)
+            let upper = upper.as_ref().map(open_upper_layer).transpose().at(LaunchStep::Overlay)?;
+            mount_overlay(root, &mount.path_components, lower, upper).at(LaunchStep::Overlay)
         }
         PlannedSource::Scratch(lower) => {
-            mount_scratch_overlay(root, &mount.path_components, lower).at(Step::Overlay)
+            mount_scratch_overlay(root, &mount.path_components, lower).at(LaunchStep::Overlay)
         }
         PlannedSource::Sysfs(object) => {
-            mount_sysfs(root, &mount.path_components, object).at(Step::ReadOnly)
+            mount_sysfs(root, &mount.path_components, object).at(LaunchStep::ReadOnly)
         }
         PlannedSource::Link(target) => {
-            create_link(root, &mount.path_components, target).at(Step::Root)
+            create_link(root, &mount.path_components, target).at(LaunchStep::Root)
         }
-        PlannedSource::Directory => {
-            open_or_create_target(root, &mount.path_components, true).map(sys::close).at(Step::Root)
-        }
+        PlannedSource::Directory => open_or_create_target(root, &mount.path_components, true)
+            .map(sys::close)
+            .at(LaunchStep::Root),
     }
 }
 
@@ -262,24 +263,24 @@ fn mount_dev(plan: &LaunchPlan, root: Fd) -> Result {
         (c"size", Some(plan.shared_memory.as_c_str())),
         (c"nr_inodes", Some(c"65536")),
     ];
-    let devices = mount::new_file_system(c"tmpfs", &options).at(Step::Dev)?;
-    sys::mkdir_at(root, c"dev", 0o755).at(Step::Dev)?;
-    mount::attach(devices, root, c"dev").at(Step::Dev)?;
+    let devices = mount::new_file_system(c"tmpfs", &options).at(LaunchStep::Dev)?;
+    sys::mkdir_at(root, c"dev", 0o755).at(LaunchStep::Dev)?;
+    mount::attach(devices, root, c"dev").at(LaunchStep::Dev)?;
     let console = plan.terminal_path.as_ref().map(|path| (path.as_c_str(), CONSOLE));
     for (path, name) in DEVICES.into_iter().chain(console) {
         // A device that this machine does not have is left out.
         let Ok(node) = mount::clone_tree(libc::AT_FDCWD, path) else { continue };
-        create_entry(devices, name, false).at(Step::Dev)?;
-        mount::attach(node, devices, name).at(Step::Dev)?;
+        create_entry(devices, name, false).at(LaunchStep::Dev)?;
+        mount::attach(node, devices, name).at(LaunchStep::Dev)?;
         sys::close(node);
     }
     for (target, name) in DEVICE_LINKS {
-        sys::symlink_at(target, devices, name).at(Step::Dev)?;
+        sys::symlink_at(target, devices, name).at(LaunchStep::Dev)?;
     }
-    create_mask_objects(devices).at(Step::Dev)?;
+    create_mask_objects(devices).at(LaunchStep::Dev)?;
     let options = [(c"newinstance", None), (c"ptmxmode", Some(c"0666")), (c"mode", Some(c"0620"))];
-    let terminals = mount::new_file_system(c"devpts", &options).at(Step::Dev)?;
-    mount::attach(terminals, devices, c"pts").at(Step::Dev)?;
+    let terminals = mount::new_file_system(c"devpts", &options).at(LaunchStep::Dev)?;
+    mount::attach(terminals, devices, c"pts").at(LaunchStep::Dev)?;
     sys::close(terminals);
     sys::close(devices);
     Ok(())
@@ -349,12 +350,12 @@ fn protect_all(root: Fd, view: &PlannedView, made: &mut dyn FnMut(usize)) -> Res
     if view.protected.is_empty() && view.pinned_directories.is_empty() {
         return Ok(());
     }
-    let workspace = open_or_create_target(root, &view.workspace, true).at(Step::Protected)?;
+    let workspace = open_or_create_target(root, &view.workspace, true).at(LaunchStep::Protected)?;
     for path in &view.pinned_directories {
-        pin_beneath(workspace, path).at(Step::Protected)?;
+        pin_beneath(workspace, path).at(LaunchStep::Protected)?;
     }
     for (number, protected) in view.protected.iter().enumerate() {
-        if protect(root, workspace, protected).at(Step::Protected)? {
+        if protect(root, workspace, protected).at(LaunchStep::Protected)? {
             made(number);
         }
     }

@@ -5,15 +5,15 @@
 
 use libc::c_int;
 
-use crate::Step;
-use crate::launch::Network;
+use crate::LaunchStep;
+use crate::launch::ProgramNetwork;
 use crate::plan::{LaunchPlan, PlannedFence};
 use crate::sys::{self, Errno, Fd, landlock};
 
 /// A failed step and its error number.
 #[derive(Clone, Copy)]
 pub(crate) struct SetupFailure {
-    pub(crate) step: Step,
+    pub(crate) step: LaunchStep,
     pub(crate) errno: Errno,
 }
 
@@ -22,11 +22,11 @@ pub(crate) type Result<T = ()> = std::result::Result<T, SetupFailure>;
 /// Adds the failed step to an error number.
 pub(crate) trait AtStep<T> {
     /// Converts an error number to a failure of this step.
-    fn at(self, step: Step) -> Result<T>;
+    fn at(self, step: LaunchStep) -> Result<T>;
 }
 
 impl<T> AtStep<T> for sys::Result<T> {
-    fn at(self, step: Step) -> Result<T> {
+    fn at(self, step: LaunchStep) -> Result<T> {
         self.map_err(|errno| SetupFailure { step, errno })
     }
 }
@@ -35,24 +35,26 @@ impl<T> AtStep<T> for sys::Result<T> {
 pub(crate) fn map_user_and_group(plan: &LaunchPlan) -> Result {
     // The files below belong to root while the process is hidden from others. This process is a copy, and hidden again before another one
     // is in the namespace.
-    sys::prctl(libc::PR_SET_DUMPABLE, 1).at(Step::Identity)?;
+    sys::prctl(libc::PR_SET_DUMPABLE, 1).at(LaunchStep::Identity)?;
     // A kernel without this file does not allow the call anyway.
     match sys::write_file(c"/proc/self/setgroups", b"deny") {
         Ok(()) | Err(libc::ENOENT) => {}
-        Err(errno) => return Err(SetupFailure { step: Step::Identity, errno }),
+        Err(errno) => return Err(SetupFailure { step: LaunchStep::Identity, errno }),
     }
-    sys::write_file(c"/proc/self/uid_map", plan.user_map.to_bytes()).at(Step::Identity)?;
-    sys::write_file(c"/proc/self/gid_map", plan.group_map.to_bytes()).at(Step::Identity)
+    sys::write_file(c"/proc/self/uid_map", plan.user_map.to_bytes()).at(LaunchStep::Identity)?;
+    sys::write_file(c"/proc/self/gid_map", plan.group_map.to_bytes()).at(LaunchStep::Identity)
 }
 
 /// Brings up the loopback interface, unless that of a session is shared, and opens a listener on it if the view asks for one.
-pub(crate) fn make_network(plan: &LaunchPlan, network: Network) -> Result<Option<Fd>> {
-    if network != Network::Machine && plan.session.is_none() {
-        bring_up_loopback().at(Step::Network)?;
+pub(crate) fn make_network(plan: &LaunchPlan, network: ProgramNetwork) -> Result<Option<Fd>> {
+    if network != ProgramNetwork::Machine && plan.session.is_none() {
+        bring_up_loopback().at(LaunchStep::Network)?;
     }
     match network {
-        Network::Listener(port) => sys::listen_on_loopback(port).at(Step::Network).map(Some),
-        Network::Loopback | Network::Machine => Ok(None),
+        ProgramNetwork::Listener(port) => {
+            sys::listen_on_loopback(port).at(LaunchStep::Network).map(Some)
+        }
+        ProgramNetwork::Loopback | ProgramNetwork::Machine => Ok(None),
     }
 }
 
@@ -79,8 +81,8 @@ fn bring_up_loopback() -> sys::Result {
 
 /// Forbids new privileges, such as those of set-id programs, and drops all capabilities.
 pub(crate) fn drop_privileges() -> Result {
-    sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1).at(Step::Privileges)?;
-    sys::drop_capabilities().at(Step::Privileges)
+    sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1).at(LaunchStep::Privileges)?;
+    sys::drop_capabilities().at(LaunchStep::Privileges)
 }
 
 /// Sets the resource limits of this process; each is at most the present hard limit.
@@ -91,12 +93,12 @@ pub(crate) fn set_limits(plan: &LaunchPlan) -> Result {
         let wanted = wanted.min(hard_limit);
         sys::set_limit(resource, wanted, wanted)
     };
-    set(libc::RLIMIT_CORE, 0).at(Step::Limits)?;
-    set(libc::RLIMIT_NOFILE, limits.open_files).at(Step::Limits)?;
-    set(libc::RLIMIT_FSIZE, limits.file_size).at(Step::Limits)?;
-    set(libc::RLIMIT_DATA, limits.memory).at(Step::Limits)?;
+    set(libc::RLIMIT_CORE, 0).at(LaunchStep::Limits)?;
+    set(libc::RLIMIT_NOFILE, limits.open_files).at(LaunchStep::Limits)?;
+    set(libc::RLIMIT_FSIZE, limits.file_size).at(LaunchStep::Limits)?;
+    set(libc::RLIMIT_DATA, limits.memory).at(LaunchStep::Limits)?;
     if let Some(maximum) = plan.process_count_limit {
-        set(libc::RLIMIT_NPROC, maximum).at(Step::Limits)?;
+        set(libc::RLIMIT_NPROC, maximum).at(LaunchStep::Limits)?;
     }
     Ok(())
 }
@@ -137,24 +139,24 @@ mod rights {
 /// nothing else enforces.
 pub(crate) fn make_landlock_rules(plan: &LaunchPlan, fence: &PlannedFence) -> Result<Option<Fd>> {
     if fence.landlock < min_landlock_version(plan, fence) {
-        return Err(SetupFailure { step: Step::Landlock, errno: libc::EOPNOTSUPP });
+        return Err(SetupFailure { step: LaunchStep::Landlock, errno: libc::EOPNOTSUPP });
     }
     if fence.landlock == 0 {
         return Ok(None);
     }
-    build_ruleset(plan, fence).at(Step::Landlock).map(Some)
+    build_ruleset(plan, fence).at(LaunchStep::Landlock).map(Some)
 }
 
 /// Restricts this process by Landlock and seccomp. Outside a control group, an additional filter refuses memory that only a control group
 /// counts.
 pub(crate) fn apply_fence(fence: &PlannedFence, rules: Option<Fd>, is_in_group: bool) -> Result {
     if let Some(rules) = rules {
-        landlock::restrict_self(rules).at(Step::Landlock)?;
+        landlock::restrict_self(rules).at(LaunchStep::Landlock)?;
     }
     if !is_in_group {
-        sys::install_filter(&fence.filter_without_group).at(Step::Seccomp)?;
+        sys::install_filter(&fence.filter_without_group).at(LaunchStep::Seccomp)?;
     }
-    sys::install_filter(&fence.filter).at(Step::Seccomp)
+    sys::install_filter(&fence.filter).at(LaunchStep::Seccomp)
 }
 
 /// Returns the oldest version of Landlock that suffices for a fence; 0 if the view enforces it without Landlock.
@@ -163,8 +165,8 @@ fn min_landlock_version(plan: &LaunchPlan, fence: &PlannedFence) -> u32 {
     const TRUNCATE_VERSION: u32 = 3;
     /// First version of Landlock that restricts TCP.
     const TCP_VERSION: u32 = 4;
-    let network = plan.view.as_ref().map_or(Network::Machine, |view| view.network);
-    if fence.internet && !fence.connect && network == Network::Machine {
+    let network = plan.view.as_ref().map_or(ProgramNetwork::Machine, |view| view.network);
+    if fence.internet && !fence.connect && network == ProgramNetwork::Machine {
         TCP_VERSION
     } else if plan.view.is_none() {
         TRUNCATE_VERSION
@@ -197,14 +199,14 @@ fn build_ruleset(plan: &LaunchPlan, fence: &PlannedFence) -> sys::Result<Fd> {
 
 /// Starts a new session, makes the given descriptors standard input, output and error, and, for a terminal, makes it the controlling one.
 pub(crate) fn set_up_descriptors(standard_fds: [Fd; 3], is_terminal: bool) -> Result {
-    sys::set_session().at(Step::Descriptors)?;
+    sys::set_session().at(LaunchStep::Descriptors)?;
     for (fd, to) in standard_fds.into_iter().zip(0..) {
-        sys::dup_to(fd, to).at(Step::Descriptors)?;
+        sys::dup_to(fd, to).at(LaunchStep::Descriptors)?;
     }
     if is_terminal {
         let controlling: c_int = 0;
         let argument = std::ptr::without_provenance_mut(controlling.unsigned_abs() as usize);
-        sys::ioctl(0, libc::TIOCSCTTY, argument).at(Step::Descriptors)?;
+        sys::ioctl(0, libc::TIOCSCTTY, argument).at(LaunchStep::Descriptors)?;
     }
     Ok(())
 }

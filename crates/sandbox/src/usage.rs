@@ -7,7 +7,7 @@ use std::ffi::CStr;
 
 use libc::pid_t;
 
-use crate::launch::Network;
+use crate::launch::ProgramNetwork;
 use crate::path_buffer::PathBuffer;
 use crate::plan::LaunchPlan;
 use crate::sys;
@@ -94,7 +94,8 @@ impl Memory {
 /// view, where it could belong to other programs.
 fn measure_kernel_memory(plan: &LaunchPlan) -> Memory {
     let Some(view) = &plan.view else { return Memory::default() };
-    let sockets = if view.network == Network::Machine { 0 } else { kernel_memory::socket_bytes() };
+    let sockets =
+        if view.network == ProgramNetwork::Machine { 0 } else { kernel_memory::socket_bytes() };
     Memory {
         private: kernel_memory::queue_bytes().saturating_add(sockets),
         shared: sys::tmpfs_bytes(c"/dev")

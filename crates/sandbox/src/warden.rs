@@ -13,8 +13,8 @@ use std::io;
 
 use libc::{c_int, pid_t};
 
-use crate::Step;
-use crate::launch::Network;
+use crate::LaunchStep;
+use crate::launch::ProgramNetwork;
 use crate::path_buffer::PathBuffer;
 use crate::plan::{LaunchPlan, PlannedView};
 use crate::renames::RenameService;
@@ -29,7 +29,7 @@ use crate::usage::Usage;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) kind: u32,
-    /// Number of the [`Step`] that failed.
+    /// Number of the [`LaunchStep`] that failed.
     pub(crate) step: i32,
     pub(crate) errno: i32,
     /// Wait status of a program that has ended.
@@ -238,14 +238,14 @@ fn set_up_and_start(plan: &LaunchPlan, kept: KeptDescriptors) -> setup::Result<R
         }
         setup::drop_privileges()?;
     } else {
-        sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1).at(Step::Start)?;
+        sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1).at(LaunchStep::Start)?;
         if plan.fence.is_some() {
             setup::drop_privileges()?;
         }
     }
     sys::umask(mask);
     // A copy of us holds all that we know: no other process may read it.
-    sys::prctl(libc::PR_SET_DUMPABLE, 0).at(Step::Privileges)?;
+    sys::prctl(libc::PR_SET_DUMPABLE, 0).at(LaunchStep::Privileges)?;
     let program = start_program(plan, kept);
     for fd in [kept.stdin, kept.output, kept.errors].into_iter().chain(kept.group) {
         sys::close(fd);
@@ -258,7 +258,7 @@ fn set_up_and_start(plan: &LaunchPlan, kept: KeptDescriptors) -> setup::Result<R
 /// once the program runs.
 fn send_namespaces(plan: &LaunchPlan, view: &PlannedView, control: Fd) -> setup::Result {
     use setup::AtStep as _;
-    let is_shared = plan.session.is_none() && view.network != Network::Machine;
+    let is_shared = plan.session.is_none() && view.network != ProgramNetwork::Machine;
     for (is_sent, kind, path) in [
         (true, Report::MOUNT_NAMESPACE, c"/proc/self/ns/mnt"),
         (is_shared, Report::USER_NAMESPACE, c"/proc/self/ns/user"),
@@ -267,7 +267,7 @@ fn send_namespaces(plan: &LaunchPlan, view: &PlannedView, control: Fd) -> setup:
         if !is_sent {
             continue;
         }
-        let namespace = sys::open(path, libc::O_RDONLY).at(Step::Network)?;
+        let namespace = sys::open(path, libc::O_RDONLY).at(LaunchStep::Network)?;
         Report::of(kind).send(control, Some(namespace));
         sys::close(namespace);
     }
@@ -301,8 +301,8 @@ fn start_program(plan: &LaunchPlan, kept: KeptDescriptors) -> setup::Result<Runn
         ProgramStart { plan, kept, rules, listener, failure: UnsafeCell::new(None) };
     let data = std::ptr::from_ref(&program_start).cast();
     // SAFETY: it only asks the kernel for things that are its own, and writes down why it could not go on.
-    let pid =
-        unsafe { sys::spawn_and_wait(&plan.stack, run_program_process, data) }.at(Step::Start)?;
+    let pid = unsafe { sys::spawn_and_wait(&plan.stack, run_program_process, data) }
+        .at(LaunchStep::Start)?;
     // SAFETY: the process that could write there is another program by now, or has ended.
     if let Some(failure) = unsafe { program_start.failure.get().read_volatile() } {
         return Err(failure);
@@ -346,21 +346,21 @@ fn execute_program(program_start: &ProgramStart<'_>) -> SetupFailure {
         // The program that manages the groups may have removed this one.
         let is_in_group = kept.group.is_some_and(|group| sys::write(group, b"0").is_ok());
         setup::set_up_descriptors([kept.stdin, kept.output, kept.errors], plan.terminal)?;
-        sys::chdir(&plan.directory).at(Step::Directory)?;
+        sys::chdir(&plan.directory).at(LaunchStep::Directory)?;
         setup::set_limits(plan)?;
         if let Some(fence) = &plan.fence {
             setup::apply_fence(fence, program_start.rules, is_in_group)?;
         }
-        send_listener(program_start).at(Step::Seccomp)?;
+        send_listener(program_start).at(LaunchStep::Seccomp)?;
         sys::default_signals();
-        sys::block_signals(false).at(Step::Start)
+        sys::block_signals(false).at(LaunchStep::Start)
     };
     if let Err(failure) = ready() {
         return failure;
     }
     let (arguments, environment) = (&plan.argument_pointers, &plan.environment_pointers);
     let errno = sys::execute(&plan.program, arguments.as_ptr(), environment.as_ptr());
-    SetupFailure { step: Step::Program, errno }
+    SetupFailure { step: LaunchStep::Program, errno }
 }
 
 /// Installs the filter that makes renames wait for an answer, and sends its notifier to the warden. Does nothing if the kernel cannot

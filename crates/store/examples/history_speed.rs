@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use windlass_core::{
-    Attributes, CallId, ContentHash, FileState, History as _, NewCheckpoint, NewContent, Origin,
-    Query, RecordedChange, SessionId, Source, TurnId,
+    Attributes, CallId, CheckpointQuery, ContentHash, ContentSource, FileState, History as _,
+    NewCheckpoint, NewContent, Origin, RecordedChange, SessionId, TurnId,
 };
 use windlass_store::{HistorySettings, UndoHistory};
 
@@ -66,12 +66,12 @@ fn ten_thousand() {
     for what in ["the rest drained", "nothing to drain"] {
         let history = open(dir.path(), false);
         let begun = Instant::now();
-        let found = history.checkpoints(&Query::Workspace("/project".into())).unwrap();
+        let found = history.checkpoints(&CheckpointQuery::Workspace("/project".into())).unwrap();
         println!("list of {} ({what}): {:?}", found.len(), begun.elapsed());
     }
     let history = open(dir.path(), false);
     let begun = Instant::now();
-    let last = history.checkpoints(&Query::LastOfWorkspace("/project".into())).unwrap();
+    let last = history.checkpoints(&CheckpointQuery::LastOfWorkspace("/project".into())).unwrap();
     println!("last of 10,000, opening included: {:?}", begun.elapsed());
     let hash = last[0].changes[0].before.hash().unwrap();
     let begun = Instant::now();
@@ -121,8 +121,8 @@ fn change(history: &UndoHistory, number: usize, old: &[u8], new: &[u8]) -> Durat
         RecordedChange::new("/project/src/some/file.rs", state(before, old), state(after, new));
     change.temporary = Some(".windlass-c0123456789-0.tmp".into());
     let contents = [
-        NewContent { hash: before, source: Source::Bytes(old), base: None },
-        NewContent { hash: after, source: Source::Bytes(new), base: Some(before) },
+        NewContent { hash: before, source: ContentSource::Bytes(old), base: None },
+        NewContent { hash: after, source: ContentSource::Bytes(new), base: Some(before) },
     ];
     let new = NewCheckpoint {
         origin: &origin,

@@ -27,7 +27,7 @@ impl ChainHead {
 /// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum StoredKind {
     /// A call passed the policy and is about to begin.
     Started,
     /// A call ended, whether it had begun or not.
@@ -64,7 +64,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl StoredKind {
     const KNOWN: [Self; 16] = [
         Self::Started,
         Self::Finished,
@@ -109,7 +109,7 @@ impl Kind {
 
     /// Returns whether records of this kind belong to a session, and neither begin nor end a call.
     pub(crate) fn is_note(self) -> bool {
-        use Kind::{
+        use StoredKind::{
             Approval, ApprovalAnswered, Extended, Message, Question, QuestionAnswered, Request,
             State, Task,
         };
@@ -127,7 +127,7 @@ impl Kind {
         )
     }
 
-    /// Parses a name in the journal; an unknown one is [`Kind::Unknown`].
+    /// Parses a name in the journal; an unknown one is [`StoredKind::Unknown`].
     pub(crate) fn parse(name: &[u8]) -> Self {
         Self::KNOWN
             .into_iter()
@@ -136,7 +136,7 @@ impl Kind {
     }
 }
 
-impl From<RecordKind> for Kind {
+impl From<RecordKind> for StoredKind {
     fn from(kind: RecordKind) -> Self {
         match kind {
             RecordKind::Started => Self::Started,
@@ -164,7 +164,7 @@ pub(crate) struct NewRecord<'a> {
     pub(crate) turn: &'a str,
     pub(crate) call: &'a str,
     pub(crate) tool: &'a str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: StoredKind,
     pub(crate) outcome: Option<&'a str>,
     pub(crate) body: &'a str,
 }
@@ -370,9 +370,9 @@ mod tests {
 
     #[test]
     fn kinds_come_back_by_name() {
-        for kind in Kind::KNOWN {
-            assert_eq!(Kind::parse(kind.as_str().as_bytes()), kind);
+        for kind in StoredKind::KNOWN {
+            assert_eq!(StoredKind::parse(kind.as_str().as_bytes()), kind);
         }
-        assert_eq!(Kind::parse(b"Started"), Kind::Unknown);
+        assert_eq!(StoredKind::parse(b"Started"), StoredKind::Unknown);
     }
 }

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use windlass_core::{BODY_VERSION, CallId, RecordsMissing, SessionId};
 
 use crate::StoreError;
-use crate::chain::{Chain, Kind};
+use crate::chain::{Chain, StoredKind};
 use crate::chain_writer::ChainWriter;
 use crate::connection::CountedConnection;
 use crate::database::{Access, Database};
@@ -353,10 +353,10 @@ fn append_event(chain: &mut Chain<'_>, slot: u32, event: &SpoolEvent<'_>) -> rus
         SpoolEvent::Frame(Frame::Started(start)) => tables::append_call_start(chain, slot, start),
         SpoolEvent::Frame(Frame::Finished(finish)) => tables::append_call_end(chain, finish),
         SpoolEvent::Frame(Frame::JobEnded(end)) => {
-            tables::append_plain_record(chain, Kind::JobEnded, end)
+            tables::append_plain_record(chain, StoredKind::JobEnded, end)
         }
         SpoolEvent::Frame(Frame::Recovered(recovered)) => {
-            tables::append_plain_record(chain, Kind::Recovered, recovered)
+            tables::append_plain_record(chain, StoredKind::Recovered, recovered)
         }
         SpoolEvent::Frame(Frame::Noted(kind, note)) => tables::append_note(chain, *kind, note),
         SpoolEvent::Loss { at, anchored, found } => {

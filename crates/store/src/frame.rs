@@ -10,7 +10,7 @@
 
 use windlass_core::{Outcome, Record, RecordKind};
 
-use crate::chain::{Hash, Kind};
+use crate::chain::{Hash, StoredKind};
 use crate::log_format::{FieldReader, Generation};
 use crate::tables::{Announcement, Finish, PlainRecord, Start};
 use crate::timestamp::to_nanos;
@@ -75,7 +75,7 @@ pub(crate) enum Frame<'a> {
     /// A recovery ended an unfinished commit.
     Recovered(PlainRecord<'a>),
     /// Another record of a session, of this kind.
-    Noted(Kind, PlainRecord<'a>),
+    Noted(StoredKind, PlainRecord<'a>),
 }
 
 impl<'a> Frame<'a> {
@@ -215,7 +215,7 @@ impl<'a> Frame<'a> {
             Self::RECOVERED => Self::Recovered(reader.plain_record(at)?),
             Self::NOTED => {
                 let plain_record = reader.plain_record(at)?;
-                let kind = Kind::parse(reader.text()?.as_bytes());
+                let kind = StoredKind::parse(reader.text()?.as_bytes());
                 Self::Noted(Some(kind).filter(|kind| kind.is_note())?, plain_record)
             }
             _ => return None,
@@ -349,7 +349,7 @@ mod tests {
             Frame::JobEnded(PlainRecord { at, session, turn, call, tool, body }),
             Frame::Recovered(PlainRecord { at, session: "", turn, call, tool, body }),
             Frame::Noted(
-                Kind::Message,
+                StoredKind::Message,
                 PlainRecord { at, session, turn, call: "", tool: "", body },
             ),
         ]

@@ -36,8 +36,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use windlass_core::{
-    CallId, Checkpoint, CommitState, ContentHash, Exclusive, History, HistoryError, NewCheckpoint,
-    Opened, Pending, Query, SessionId, Source,
+    CallId, Checkpoint, CheckpointQuery, CommitState, ContentHash, ContentSource, History,
+    HistoryError, HistoryLock, NewCheckpoint, OpenedContent, PendingCheckpoint, SessionId,
 };
 
 pub use self::unfinished::Unfinished;
@@ -129,7 +129,7 @@ pub struct HistoryStatus {
 /// The history of a state directory. Any number of processes may use it at once.
 ///
 /// ```
-/// use windlass_core::{History, NewCheckpoint, Query};
+/// use windlass_core::{History, NewCheckpoint, CheckpointQuery};
 /// use windlass_store::UndoHistory;
 /// # use windlass_core::{CallId, FileState, Origin, RecordedChange, SessionId, TurnId};
 /// # let dir = tempfile::tempdir()?;
@@ -144,7 +144,7 @@ pub struct HistoryStatus {
 /// let pending = history.record(&new)?;
 /// // … the change itself …
 /// pending.finish()?;
-/// assert_eq!(history.checkpoints(&Query::Workspace("/w".into()))?.len(), 1);
+/// assert_eq!(history.checkpoints(&CheckpointQuery::Workspace("/w".into()))?.len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct UndoHistory {
@@ -231,7 +231,7 @@ impl UndoHistory {
             }
         }
         let is_made = match lock(&self.shared.drain).drain_for_query()? {
-            Some(catalog) => !catalog.checkpoints(&Query::Call(call.clone()))?.is_empty(),
+            Some(catalog) => !catalog.checkpoints(&CheckpointQuery::Call(call.clone()))?.is_empty(),
             None => false,
         };
         Ok(if is_made { CommitState::Made } else { CommitState::NotMade })
@@ -370,12 +370,12 @@ impl History for UndoHistory {
     fn record<'h>(
         &'h self,
         new: &NewCheckpoint<'_>,
-    ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
+    ) -> Result<Box<dyn PendingCheckpoint + 'h>, HistoryError> {
         let writer = self.record_in_slot(new)?;
         Ok(Box::new(RecordedCheckpoint { history: self, writer }))
     }
 
-    fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
+    fn checkpoints(&self, query: &CheckpointQuery) -> Result<Vec<Checkpoint>, HistoryError> {
         match lock(&self.shared.drain).drain_for_query()? {
             Some(catalog) => Ok(catalog.checkpoints(query)?),
             None => Ok(Vec::new()),
@@ -389,22 +389,22 @@ impl History for UndoHistory {
         }
     }
 
-    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+    fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> {
         let locked = lock_file(&self.shared.dir.join(UNDOING));
-        Ok(Exclusive::by_file(locked.map_err(HistoryError::from)?))
+        Ok(HistoryLock::by_file(locked.map_err(HistoryError::from)?))
     }
 
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
         match self.open(hash)? {
-            Opened::Bytes(bytes) => Ok(bytes),
-            Opened::File(file) => {
-                let read = Source::File(&file).read().map(Cow::into_owned);
+            OpenedContent::Bytes(bytes) => Ok(bytes),
+            OpenedContent::File(file) => {
+                let read = ContentSource::File(&file).read().map(Cow::into_owned);
                 read.map_err(|why| HistoryError::Failed(format!("cannot read {hash}: {why}")))
             }
         }
     }
 
-    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+    fn open(&self, hash: &ContentHash) -> Result<OpenedContent, HistoryError> {
         let objects = &self.shared.objects;
         let known = lock(&self.shared.idle_writers)
             .ready
@@ -445,8 +445,8 @@ struct RecordedCheckpoint<'h> {
     writer: SlotWriter,
 }
 
-impl Pending for RecordedCheckpoint<'_> {
-    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+impl PendingCheckpoint for RecordedCheckpoint<'_> {
+    fn open(&self, hash: &ContentHash) -> Result<OpenedContent, HistoryError> {
         let opened = self.writer.open(hash, &self.history.shared.objects);
         Ok(opened.ok_or(HistoryError::Dropped(*hash))??)
     }

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
-use windlass_core::{Document, Indexed, Passage, TextIndex, ToolError};
+use windlass_core::{Document, IndexedDocuments, Passage, TextIndex, ToolError};
 
 use self::passages::passages;
 use crate::connection::CountedConnection;
@@ -126,7 +126,7 @@ impl IndexFile {
     }
 
     /// The fingerprints of all indexed documents, and a notice if the index was damaged.
-    fn indexed(&self, store: &str) -> Result<Indexed, StoreError> {
+    fn indexed(&self, store: &str) -> Result<IndexedDocuments, StoreError> {
         let fingerprints = self.with_connection("read", |connection| {
             let select = "SELECT id, fingerprint FROM documents WHERE store = ?";
             let mut select = connection.prepare_cached(select)?;
@@ -135,7 +135,7 @@ impl IndexFile {
         let was_damaged = std::mem::take(&mut lock(&self.open).was_damaged);
         let notice =
             was_damaged.then(|| "the full-text index was damaged and is rebuilt".to_owned());
-        Ok(Indexed { fingerprints, notice })
+        Ok(IndexedDocuments { fingerprints, notice })
     }
 
     /// Adds or replaces documents.
@@ -230,7 +230,7 @@ fn failed(error: &StoreError) -> ToolError {
 }
 
 impl TextIndex for Store {
-    fn indexed(&self, store: &str) -> Result<Indexed, ToolError> {
+    fn indexed(&self, store: &str) -> Result<IndexedDocuments, ToolError> {
         self.index.indexed(store).map_err(|error| failed(&error))
     }
 

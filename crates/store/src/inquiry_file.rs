@@ -18,26 +18,26 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use windlass_core::{AnswerError, Approval, Book, Held, Inquiry, QuestionRequest};
+use windlass_core::{AnswerError, Approval, Inquiry, InquiryBook, QuestionRequest, WaitGuard};
 
 /// A kind of inquiry that is kept in a file.
-pub trait Filed: Inquiry + Serialize + DeserializeOwned + PartialEq {
+pub trait FiledInquiry: Inquiry + Serialize + DeserializeOwned + PartialEq {
     /// The name of the file, without its extension.
     const FILE: &'static str;
 }
 
-impl Filed for Approval {
+impl FiledInquiry for Approval {
     const FILE: &'static str = "approvals";
 }
 
-impl Filed for QuestionRequest {
+impl FiledInquiry for QuestionRequest {
     const FILE: &'static str = "questions";
 }
 
 /// The approvals of one state directory.
 ///
 /// ```
-/// use windlass_core::Book;
+/// use windlass_core::InquiryBook;
 /// use windlass_store::ApprovalFile;
 /// # let dir = tempfile::tempdir()?;
 /// # let state = dir.path();
@@ -50,7 +50,7 @@ pub type ApprovalFile = BookFile<Approval>;
 /// The questions of tools of one state directory.
 ///
 /// ```
-/// use windlass_core::Book;
+/// use windlass_core::InquiryBook;
 /// use windlass_store::QuestionFile;
 /// # let dir = tempfile::tempdir()?;
 /// # let state = dir.path();
@@ -62,7 +62,7 @@ pub type QuestionFile = BookFile<QuestionRequest>;
 /// The records of one kind in a state directory.
 ///
 /// ```
-/// use windlass_core::{Approval, Book};
+/// use windlass_core::{Approval, InquiryBook};
 /// use windlass_store::BookFile;
 /// # let dir = tempfile::tempdir()?;
 /// # let state = dir.path();
@@ -80,7 +80,7 @@ pub struct BookFile<R> {
     records: PhantomData<fn() -> R>,
 }
 
-impl<R: Filed> BookFile<R> {
+impl<R: FiledInquiry> BookFile<R> {
     /// The file of a state directory. It is created with the first record.
     pub fn in_state(state_dir: &Path) -> Self {
         Self { dir: state_dir.to_owned(), records: PhantomData }
@@ -193,7 +193,7 @@ enum Entry<R> {
     Unreadable(Value, #[serde(skip)] String),
 }
 
-impl<R: Filed> Entry<R> {
+impl<R: FiledInquiry> Entry<R> {
     /// Parses an entry.
     fn of(value: Value) -> Self {
         match serde_json::from_value(value.clone()) {
@@ -290,7 +290,7 @@ fn remove_leftovers(dir: &Path) {
     }
 }
 
-impl<R: Filed> Book<R> for BookFile<R> {
+impl<R: FiledInquiry> InquiryBook<R> for BookFile<R> {
     fn list(&self) -> Result<Vec<R>, String> {
         let parsed = |entry| match entry {
             Entry::Parsed(record) => Some(*record),
@@ -353,12 +353,12 @@ impl<R: Filed> Book<R> for BookFile<R> {
         hasher.finish()
     }
 
-    fn hold(&self, id: &str) -> Result<Held, String> {
-        self.lock_waiting(id, WaitLock::begin).map(Held::by)
+    fn hold(&self, id: &str) -> Result<WaitGuard, String> {
+        self.lock_waiting(id, WaitLock::begin).map(WaitGuard::by)
     }
 
-    fn claim(&self, id: &str) -> Result<Option<Held>, String> {
-        Ok(self.lock_waiting(id, WaitLock::try_begin)?.map(Held::by))
+    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
+        Ok(self.lock_waiting(id, WaitLock::try_begin)?.map(WaitGuard::by))
     }
 
     fn is_held(&self, id: &str) -> Result<bool, String> {
@@ -383,7 +383,8 @@ mod tests {
     use std::time::Duration;
 
     use windlass_core::{
-        Answer, ApprovalId, Asker, ContentHash, ModelCall, Scope, SessionId, Settled,
+        Answer, ApprovalId, ApprovalState, ContentHash, ModelCallPosition, Requester, Scope,
+        SessionId,
     };
 
     use super::*;
@@ -393,7 +394,7 @@ mod tests {
             id: ApprovalId::new(id),
             call: None,
             subject: ContentHash::of(id.as_bytes()),
-            settled: Settled::Denied("no".into()),
+            settled: ApprovalState::Denied("no".into()),
             scope: Scope::Project,
             session: SessionId::new("s"),
             workspace: "/w".into(),
@@ -403,7 +404,7 @@ mod tests {
             effects: "exec make".into(),
             rule: "mode ask".into(),
             at: SystemTime::UNIX_EPOCH,
-            asker: Asker { agent: Some("reviewer".into()), ..Asker::default() },
+            asker: Requester { agent: Some("reviewer".into()), ..Requester::default() },
             directory: Some("sub".into()),
             expires: None,
             who: None,
@@ -416,7 +417,7 @@ mod tests {
             has_run: false,
             call_subject: None,
             can_be_remembered: true,
-            made: ModelCall::default(),
+            made: ModelCallPosition::default(),
             is_journaled: false,
         }
     }
@@ -431,7 +432,7 @@ mod tests {
         assert!(!state.exists(), "reading creates no file");
         book.put(&approval("a")).unwrap();
         book.put(&approval("b")).unwrap();
-        let changed = Approval { settled: Settled::Allowed, ..approval("a") };
+        let changed = Approval { settled: ApprovalState::Allowed, ..approval("a") };
         book.put(&changed).unwrap();
         let other = ApprovalFile::in_state(&state);
         assert_eq!(other.list().unwrap(), [approval("b"), changed]);
@@ -464,13 +465,13 @@ mod tests {
         for round in 0..20 {
             let id = format!("a{round}");
             let pending =
-                Approval { settled: Settled::Pending, scope: Scope::Once, ..approval(&id) };
+                Approval { settled: ApprovalState::Pending, scope: Scope::Once, ..approval(&id) };
             ApprovalFile::in_state(dir.path()).put(&pending).unwrap();
             let answer = |number: usize| {
                 let book = ApprovalFile::in_state(dir.path());
                 if round % 2 == 1 && number == 0 {
                     return match book.take(&id).unwrap() {
-                        Some(taken) => usize::from(taken.settled == Settled::Pending),
+                        Some(taken) => usize::from(taken.settled == ApprovalState::Pending),
                         None => 0,
                     };
                 }
@@ -521,7 +522,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let book = ApprovalFile::in_state(dir.path());
         let pending = |id: &str, day: u64| Approval {
-            settled: Settled::Pending,
+            settled: ApprovalState::Pending,
             scope: Scope::Once,
             at: SystemTime::UNIX_EPOCH + Duration::from_hours(24 * day),
             ..approval(id)

@@ -15,7 +15,7 @@ use crate::chain::{COLUMNS, StoredRecord};
 use crate::frame::parse_outcome;
 use crate::tables::SESSION_RECORD_NUMBERS;
 use crate::timestamp::from_nanos;
-use crate::{Kind, Store, StoreError, utc};
+use crate::{Store, StoreError, StoredKind, utc};
 
 /// One record of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct JournalRow {
     /// Its tool, if any.
     pub tool: Option<String>,
     /// The kind of the record.
-    pub kind: Kind,
+    pub kind: StoredKind,
     /// The outcome of the call, if this is its end.
     pub outcome: Option<Outcome>,
     /// The details, as the text of a JSON object; none if the session was deleted.
@@ -67,7 +67,7 @@ impl JournalRow {
             turn: text(fields.turn).map(TurnId::new),
             call: text(fields.call).map(CallId::new),
             tool: text(fields.tool),
-            kind: Kind::parse(fields.kind),
+            kind: StoredKind::parse(fields.kind),
             outcome: fields.outcome.and_then(parse_outcome),
             body: body.map(|body| String::from_utf8_lossy(body).into_owned()),
             hash: hexadecimal(hash),

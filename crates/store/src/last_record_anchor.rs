@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use windlass_core::Record;
 
 use crate::anchor::read_start;
-use crate::chain::{Hash, HashedFields, Kind};
+use crate::chain::{Hash, HashedFields, StoredKind};
 use crate::timestamp::to_nanos;
 
 /// The beginning of the file, with the version of its format.
@@ -31,7 +31,7 @@ pub(crate) struct LastRecordAnchor {
 impl LastRecordAnchor {
     /// The identity of a record that is written.
     pub(crate) fn of(record: &Record) -> Self {
-        let kind = Kind::from(record.kind);
+        let kind = StoredKind::from(record.kind);
         let (session, turn) = (record.session.as_str(), record.turn.as_str());
         let texts = [session, turn, record.call.as_str(), &record.tool, kind.as_str()];
         Self { at: to_nanos(record.at), names: hash(texts.map(str::as_bytes)) }

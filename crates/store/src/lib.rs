@@ -17,7 +17,7 @@
 //! STATE/questions.json            open questions of tools, see [`QuestionFile`]
 //! STATE/waiting/ID                locked by the process that waits for an answer
 //! STATE/outputs/CALL.txt          the whole output of a call whose text was too long for the model
-//! ANCHOR, ANCHOR.last             outside the state directory, see [`Settings::outside_anchor`]: the last record of journal and writer
+//! ANCHOR, ANCHOR.last             outside the state directory, see [`StoreSettings::outside_anchor`]: the last record of journal and writer
 //! ```
 //!
 //! It is not a cache, and it does not interpret the bodies of records.
@@ -54,13 +54,13 @@ mod wal;
 mod writer;
 mod writer_slots;
 
-pub use chain::Kind;
+pub use chain::StoredKind;
 pub use error::StoreError;
 pub use history::{HistorySettings, HistoryStatus, UndoHistory, Unfinished};
-pub use inquiry_file::{ApprovalFile, BookFile, Filed, QuestionFile};
+pub use inquiry_file::{ApprovalFile, BookFile, FiledInquiry, QuestionFile};
 pub use journal_queries::{CallRow, JournalRow, SessionFilter, SessionRow};
 pub use proposal_files::ProposalShelf;
 pub use salvage::{Salvaged, salvage};
-pub use store::{DrainAtClose, Settings, Store};
-pub use verify::{Broken, Fault, RowFault, Verified, VerifyError, WrongRow, WrongRows};
+pub use store::{DrainAtClose, Store, StoreSettings};
+pub use verify::{BrokenRecord, RecordFault, RowFault, Verified, VerifyError, WrongRow, WrongRows};
 pub use windlass_core::utc;

@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use windlass_core::{ContentHash, Exclusive, HistoryError, Proposal, SessionId, Shelf};
+use windlass_core::{ContentHash, HistoryError, HistoryLock, Proposal, ProposalStore, SessionId};
 
 use crate::outputs::file_name;
 use crate::writer_slots::lock_file;
@@ -17,7 +17,7 @@ use crate::writer_slots::lock_file;
 /// The proposals or the snapshots of one state directory.
 ///
 /// ```
-/// use windlass_core::{ContentHash, Shelf};
+/// use windlass_core::{ContentHash, ProposalStore};
 /// use windlass_store::ProposalShelf;
 /// # let dir = tempfile::tempdir()?;
 /// # let state = dir.path();
@@ -100,7 +100,7 @@ struct ProposalList {
     proposals: Vec<Proposal>,
 }
 
-impl Shelf for ProposalShelf {
+impl ProposalStore for ProposalShelf {
     fn keep(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), HistoryError> {
         let path = self.object_path(hash);
         if path.exists() {
@@ -148,8 +148,8 @@ impl Shelf for ProposalShelf {
         write_atomically(&path, &bytes).map_err(|why| history_error("write", &path, &why))
     }
 
-    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
-        Ok(Exclusive::by_file(lock_file(&self.dir.join("lock"))?))
+    fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> {
+        Ok(HistoryLock::by_file(lock_file(&self.dir.join("lock"))?))
     }
 
     fn stamp(&self, session: &SessionId) -> u64 {

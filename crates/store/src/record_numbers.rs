@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::oneshot;
-use windlass_core::{CallId, Receipt, Record, SessionId};
+use windlass_core::{CallId, Record, RecordReceipt, SessionId};
 
-use crate::chain::{Hash, Kind};
+use crate::chain::{Hash, StoredKind};
 use crate::drain::Drain;
 use crate::queue::lock;
 use crate::timestamp::to_nanos;
@@ -45,7 +45,7 @@ pub(crate) struct RecordKey {
     at: i64,
     session: SessionId,
     call: CallId,
-    kind: Kind,
+    kind: StoredKind,
     /// The hash of the body, if the record is of no call.
     body: Option<Hash>,
 }
@@ -79,8 +79,8 @@ impl RecordNumbers {
     }
 
     /// The receipt of a written record; it requests the number only when asked.
-    pub(crate) fn receipt(self: Arc<Self>, key: RecordKey) -> Receipt {
-        Receipt::later(move || {
+    pub(crate) fn receipt(self: Arc<Self>, key: RecordKey) -> RecordReceipt {
+        RecordReceipt::later(move || {
             let answered = self.request(key.clone());
             Box::pin(async move { answered?.await.ok()? })
         })

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::chain::COLUMNS;
 use crate::database::{Access, Database};
-use crate::{JournalRow, Settings, StoreError};
+use crate::{JournalRow, StoreError, StoreSettings};
 
 /// The result of reading a damaged journal.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -26,7 +26,7 @@ pub fn salvage(
     state_dir: &Path,
     mut visit: impl FnMut(JournalRow),
 ) -> Result<Salvaged, StoreError> {
-    let database = Database::in_state(state_dir, Settings::default().patience)?;
+    let database = Database::in_state(state_dir, StoreSettings::default().patience)?;
     let connection =
         database.connect_bare(Access::Read).map_err(|error| database.error("open", &error))?;
     let mut salvaged = Salvaged { records: 0, last_seq: 0, stopped: None };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
-use windlass_core::{SessionId, StateEntry, StatePlace, StateStore, ToolError};
+use windlass_core::{SessionId, StateEntry, StateOwner, StateStore, ToolError};
 
 use crate::connection::CountedConnection;
 use crate::database::{Access, Database, Layout};
@@ -53,7 +53,7 @@ impl StateFile {
     }
 
     /// Reads a value with its version.
-    fn get(&self, place: &StatePlace, key: &str) -> Result<Option<StateEntry>, StoreError> {
+    fn get(&self, place: &StateOwner, key: &str) -> Result<Option<StateEntry>, StoreError> {
         if !self.database.exists()? {
             return Ok(None);
         }
@@ -76,7 +76,7 @@ impl StateFile {
     /// Sets or removes a value if it has this version (0: it is missing). Returns false if it has another.
     fn replace(
         &self,
-        place: &StatePlace,
+        place: &StateOwner,
         key: &str,
         version: u64,
         text: Option<&str>,
@@ -111,7 +111,7 @@ impl StateFile {
         if !self.database.exists()? {
             return Ok(());
         }
-        let (kind, owner) = kind_and_owner(&StatePlace::Session(session.clone()));
+        let (kind, owner) = kind_and_owner(&StateOwner::Session(session.clone()));
         self.with_connection("write to", |connection| {
             let delete = "DELETE FROM entries WHERE kind = ? AND owner = ?";
             connection.prepare_cached(delete)?.execute(params![kind, owner]).map(drop)
@@ -148,11 +148,11 @@ impl StateFile {
 }
 
 /// The columns `kind` and `owner` of a place.
-fn kind_and_owner(place: &StatePlace) -> (&'static str, Vec<u8>) {
+fn kind_and_owner(place: &StateOwner) -> (&'static str, Vec<u8>) {
     match place {
-        StatePlace::Session(id) => ("session", id.as_str().as_bytes().to_vec()),
-        StatePlace::Workspace(path) => ("workspace", path.as_os_str().as_bytes().to_vec()),
-        StatePlace::Person => ("person", Vec::new()),
+        StateOwner::Session(id) => ("session", id.as_str().as_bytes().to_vec()),
+        StateOwner::Workspace(path) => ("workspace", path.as_os_str().as_bytes().to_vec()),
+        StateOwner::Person => ("person", Vec::new()),
     }
 }
 
@@ -162,13 +162,13 @@ fn failed(error: &StoreError) -> ToolError {
 }
 
 impl StateStore for Store {
-    fn get(&self, place: &StatePlace, key: &str) -> Result<Option<StateEntry>, ToolError> {
+    fn get(&self, place: &StateOwner, key: &str) -> Result<Option<StateEntry>, ToolError> {
         self.state.get(place, key).map_err(|error| failed(&error))
     }
 
     fn replace(
         &self,
-        place: &StatePlace,
+        place: &StateOwner,
         key: &str,
         version: u64,
         value: Option<&Value>,

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 use windlass_core::{
-    BoxFuture, CallId, Journal, JournalError, Outputs, Principal, Receipt, Record, SessionId,
+    BoxFuture, CallId, Journal, JournalError, Outputs, Principal, Record, RecordReceipt, SessionId,
 };
 
 use crate::StoreError;
@@ -25,7 +25,7 @@ use crate::writer_slots::WriterSlots;
 
 /// The settings of a store. The defaults suit every user; tests need shorter waits and smaller limits.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct StoreSettings {
     /// The longest wait for other processes that hold the database.
     pub patience: Duration,
     /// The clock for the records that the store makes itself.
@@ -47,10 +47,10 @@ pub struct Settings {
 /// The condition for a drain when a store is closed. In either case all acknowledged records are kept and seen by every query.
 ///
 /// ```
-/// use windlass_store::{DrainAtClose, Settings, Store};
+/// use windlass_store::{DrainAtClose, StoreSettings, Store};
 /// # let dir = tempfile::tempdir()?;
 /// # let state = dir.path();
-/// let settings = Settings { drain_at_close: DrainAtClose::WhenLarge, ..Settings::default() };
+/// let settings = StoreSettings { drain_at_close: DrainAtClose::WhenLarge, ..Settings::default() };
 /// let store = Store::open_with(state, settings)?;
 /// # drop(store);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -68,7 +68,7 @@ impl DrainAtClose {
     const MAX_LEFT_BYTES: u64 = 32 << 10;
 }
 
-impl Default for Settings {
+impl Default for StoreSettings {
     fn default() -> Self {
         Self {
             patience: Duration::from_secs(10),
@@ -108,7 +108,7 @@ impl Default for Settings {
 /// ```
 pub struct Store {
     pub(crate) database: Database,
-    settings: Settings,
+    settings: StoreSettings,
     access: Access,
     queue: Arc<Queue>,
     drain: Arc<Mutex<Drain>>,
@@ -124,11 +124,11 @@ impl Store {
 
     /// Opens the store in this directory, which is created if it is missing. The database is opened by the first drain or query.
     pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
-        Self::open_with(state_dir, Settings::default())
+        Self::open_with(state_dir, StoreSettings::default())
     }
 
     /// Opens the store with other settings than the default.
-    pub fn open_with(state_dir: &Path, settings: Settings) -> Result<Self, StoreError> {
+    pub fn open_with(state_dir: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
         let mut database = Database::in_state(state_dir, settings.patience)?;
         database.outside_anchor_path.clone_from(&settings.outside_anchor);
         database.prepare()?;
@@ -137,14 +137,18 @@ impl Store {
 
     /// Opens the store for queries only: no file is created or changed, and no open call is closed.
     pub fn open_read_only(state_dir: &Path) -> Result<Self, StoreError> {
-        let settings = Settings::default();
+        let settings = StoreSettings::default();
         let database = Database::in_state(state_dir, settings.patience)?;
         let store = Self::new(database, settings, Access::Read)?;
         lock(&store.drain).connection_to_read()?;
         Ok(store)
     }
 
-    fn new(database: Database, settings: Settings, access: Access) -> Result<Self, StoreError> {
+    fn new(
+        database: Database,
+        settings: StoreSettings,
+        access: Access,
+    ) -> Result<Self, StoreError> {
         let limits = (settings.output_limit, settings.outputs_limit);
         let drain = Arc::new(Mutex::new(Drain::new(database.clone(), access, settings.clock)));
         let slots = WriterSlots::in_state(&database.dir);
@@ -271,7 +275,7 @@ impl Store {
 }
 
 impl Journal for Store {
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<RecordReceipt, JournalError>> {
         let key = self.record_numbers.key(&record);
         match self.enqueue(record) {
             Ok(appending) => {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use serde::Serialize;
 use windlass_core::{BODY_VERSION, CallFinished, Outcome, RecordsMissing, SessionBegun, SessionId};
 
-use crate::chain::{Chain, Kind, NewRecord};
+use crate::chain::{Chain, NewRecord, StoredKind};
 
 /// The announcement of a session that begins or goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) fn append_session_start(
         parent: parent.map(SessionId::new),
         principal: principal.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default(),
     });
-    let kind = Kind::SessionStarted;
+    let kind = StoredKind::SessionStarted;
     chain.append(&NewRecord { at, kind, body: &body, ..session_record(id) })?;
     chain
         .connection
@@ -103,7 +103,7 @@ pub(crate) fn append_call_start(
     start: &Start<'_>,
 ) -> rusqlite::Result<()> {
     let Start { at, session, turn, call, tool, process, body } = *start;
-    let (kind, outcome) = (Kind::Started, None);
+    let (kind, outcome) = (StoredKind::Started, None);
     let started =
         chain.append(&NewRecord { at, session, turn, call, tool, kind, outcome, body })?;
     let is_replaced = match &mut chain.table_cache.open_call_ids {
@@ -183,7 +183,7 @@ pub(crate) struct Finish<'a> {
 pub(crate) fn append_call_end(chain: &mut Chain<'_>, finish: &Finish<'_>) -> rusqlite::Result<()> {
     let Finish { at, session, turn, call, tool, outcome, body } = *finish;
     let outcome = Some(outcome.as_str());
-    let kind = Kind::Finished;
+    let kind = StoredKind::Finished;
     let seq = chain.append(&NewRecord { at, session, turn, call, tool, kind, outcome, body })?;
     let started = match chain.table_cache.started_calls.remove(call) {
         Some(started_call) => Some(started_call.started),
@@ -215,7 +215,7 @@ pub(crate) struct PlainRecord<'a> {
 /// Appends a record without a row in a table.
 pub(crate) fn append_plain_record(
     chain: &mut Chain<'_>,
-    kind: Kind,
+    kind: StoredKind,
     record: &PlainRecord<'_>,
 ) -> rusqlite::Result<()> {
     let PlainRecord { at, session, turn, call, tool, body } = *record;
@@ -226,7 +226,7 @@ pub(crate) fn append_plain_record(
 /// Appends a note of a session, and gives the session a row if it has none.
 pub(crate) fn append_note(
     chain: &mut Chain<'_>,
-    kind: Kind,
+    kind: StoredKind,
     note: &PlainRecord<'_>,
 ) -> rusqlite::Result<()> {
     append_plain_record(chain, kind, note)?;
@@ -302,7 +302,7 @@ pub(crate) fn delete_session(
 ) -> rusqlite::Result<()> {
     chain.append(&NewRecord {
         at,
-        kind: Kind::SessionDeleted,
+        kind: StoredKind::SessionDeleted,
         body: "{}",
         ..session_record(session)
     })?;
@@ -326,7 +326,9 @@ pub(crate) fn append_loss(
     missing: &RecordsMissing,
 ) -> rusqlite::Result<()> {
     let body = &json(missing);
-    chain.append(&NewRecord { at, kind: Kind::TailLost, body, ..session_record("") }).map(drop)
+    chain
+        .append(&NewRecord { at, kind: StoredKind::TailLost, body, ..session_record("") })
+        .map(drop)
 }
 
 /// A body as JSON. The bodies written here cannot fail to serialize.
@@ -337,5 +339,14 @@ fn json(body: &impl Serialize) -> String {
 /// A record of a session without turn, call or body; the caller sets the other fields.
 fn session_record(session: &str) -> NewRecord<'_> {
     let (turn, call, tool) = ("", "", "");
-    NewRecord { at: 0, session, turn, call, tool, kind: Kind::Unknown, outcome: None, body: "" }
+    NewRecord {
+        at: 0,
+        session,
+        turn,
+        call,
+        tool,
+        kind: StoredKind::Unknown,
+        outcome: None,
+        body: "",
+    }
 }

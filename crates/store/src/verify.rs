@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 use windlass_core::{CallId, SessionId};
 
 use crate::anchor::{self, Anchored};
-use crate::chain::{COLUMNS, ChainHead, Kind, StoredRecord};
+use crate::chain::{COLUMNS, ChainHead, StoredKind, StoredRecord};
 use crate::database::Database;
 use crate::last_record_anchor::LastRecordAnchor;
 use crate::{Store, StoreError};
@@ -31,7 +31,7 @@ pub struct Verified {
 
 /// The first record that differs from its written form.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Broken {
+pub struct BrokenRecord {
     /// Its number.
     pub seq: u64,
     /// Its session, if known.
@@ -39,13 +39,13 @@ pub struct Broken {
     /// Its call, if known.
     pub call: Option<CallId>,
     /// The fault of the record.
-    pub fault: Fault,
+    pub fault: RecordFault,
 }
 
 /// The fault of a record.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fault {
+pub enum RecordFault {
     /// It does not match its hash: a field was changed, or the record was moved.
     Changed,
     /// Its body does not match its body hash.
@@ -78,7 +78,7 @@ pub enum Fault {
 pub enum VerifyError {
     /// A record is broken.
     #[error("{0}")]
-    Broken(Broken),
+    Broken(BrokenRecord),
     /// All records are intact, but derived tables differ from them.
     #[error("{0}")]
     Rows(WrongRows),
@@ -87,7 +87,7 @@ pub enum VerifyError {
     Store(#[from] StoreError),
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for BrokenRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "record {}", self.seq)?;
         match (&self.session, &self.call) {
@@ -96,30 +96,30 @@ impl fmt::Display for Broken {
             _ => {}
         }
         match &self.fault {
-            Fault::Changed => f.write_str(" was changed or moved: it does not match its hash"),
-            Fault::BodyChanged => f.write_str(" was changed: its body does not match its hash"),
-            Fault::BodyRemoved => f.write_str(" has lost its body, and its session was not deleted"),
-            Fault::Removed => f.write_str(" was removed"),
-            Fault::Inserted => f.write_str(" was inserted before the first"),
-            Fault::CutOff(last) if *last == self.seq => f.write_str(" was cut off at the end"),
-            Fault::CutOff(last) => write!(f, " was cut off at the end, with all up to {last}"),
-            Fault::Rewritten => f.write_str(" is not the one that journal.head was written for"),
-            Fault::OlderCopy(last) => write!(
+            RecordFault::Changed => f.write_str(" was changed or moved: it does not match its hash"),
+            RecordFault::BodyChanged => f.write_str(" was changed: its body does not match its hash"),
+            RecordFault::BodyRemoved => f.write_str(" has lost its body, and its session was not deleted"),
+            RecordFault::Removed => f.write_str(" was removed"),
+            RecordFault::Inserted => f.write_str(" was inserted before the first"),
+            RecordFault::CutOff(last) if *last == self.seq => f.write_str(" was cut off at the end"),
+            RecordFault::CutOff(last) => write!(f, " was cut off at the end, with all up to {last}"),
+            RecordFault::Rewritten => f.write_str(" is not the one that journal.head was written for"),
+            RecordFault::OlderCopy(last) => write!(
                 f,
                 " is missing or another one, though the anchor outside of the state directory has seen all up to {last}: \
                  the state was put back from an older copy, or cut off together with journal.head",
             ),
-            Fault::LastMissing => f.write_str(
+            RecordFault::LastMissing => f.write_str(
                 " would be the next, and a record is missing that a writer left: \
                  the state was put back from an older copy, or cut off together with journal.head",
             ),
-            Fault::NoAnchor => f.write_str(
+            RecordFault::NoAnchor => f.write_str(
                 " is the last, but journal.head is missing or unreadable: what followed may have been cut off",
             ),
-            Fault::LossNoted => f.write_str(
+            RecordFault::LossNoted => f.write_str(
                 " notes that records before it had been cut off, or lost in a power failure, when it was written",
             ),
-            Fault::Unreadable(why) => write!(f, " cannot be read: {why}"),
+            RecordFault::Unreadable(why) => write!(f, " cannot be read: {why}"),
         }
     }
 }
@@ -212,20 +212,21 @@ impl<'a> Verifier<'a> {
     fn check_record(&mut self, stored: &StoredRecord<'_>) -> Result<(), VerifyError> {
         let seq = self.head.seq + 1;
         if stored.fields.seq > seq.cast_signed() {
-            return Err(self.missing(seq, Fault::Removed));
+            return Err(self.missing(seq, RecordFault::Removed));
         }
         let fault = self.fault_of(stored, seq);
         if let Some(fault) = fault {
             return Err(broken_record(stored, fault));
         }
-        let hash = stored.hash.try_into().map_err(|_| broken_record(stored, Fault::Changed))?;
+        let hash =
+            stored.hash.try_into().map_err(|_| broken_record(stored, RecordFault::Changed))?;
         self.head = ChainHead { seq, hash };
         let is_other = |anchored| matches!(anchored, Anchored::At(anchor) if anchor.seq == seq && anchor.hash != hash);
         if is_other(self.anchored) {
-            return Err(broken_record(stored, Fault::Rewritten));
+            return Err(broken_record(stored, RecordFault::Rewritten));
         }
         if is_other(self.outside_anchored) {
-            return Err(broken_record(stored, Fault::OlderCopy(seq)));
+            return Err(broken_record(stored, RecordFault::OlderCopy(seq)));
         }
         let is_last_record = |last_record_anchor: LastRecordAnchor| {
             last_record_anchor.at == stored.fields.at
@@ -238,20 +239,22 @@ impl<'a> Verifier<'a> {
     }
 
     /// The fault of a record that should have this number.
-    fn fault_of(&self, stored: &StoredRecord<'_>, seq: u64) -> Option<Fault> {
+    fn fault_of(&self, stored: &StoredRecord<'_>, seq: u64) -> Option<RecordFault> {
         let fields = &stored.fields;
         if fields.seq != seq.cast_signed() {
-            return Some(Fault::Inserted);
+            return Some(RecordFault::Inserted);
         }
         if fields.hash(&self.head.hash) != stored.hash {
-            return Some(Fault::Changed);
+            return Some(RecordFault::Changed);
         }
         match stored.body {
             Some(body) if blake3::hash(body).as_bytes() != fields.body_hash => {
-                Some(Fault::BodyChanged)
+                Some(RecordFault::BodyChanged)
             }
-            None if !self.was_deleted(stored) => Some(Fault::BodyRemoved),
-            _ if Kind::parse(fields.kind) == Kind::TailLost => Some(Fault::LossNoted),
+            None if !self.was_deleted(stored) => Some(RecordFault::BodyRemoved),
+            _ if StoredKind::parse(fields.kind) == StoredKind::TailLost => {
+                Some(RecordFault::LossNoted)
+            }
             _ => None,
         }
     }
@@ -265,19 +268,20 @@ impl<'a> Verifier<'a> {
     fn check_end(self) -> Result<Verified, VerifyError> {
         match self.anchored {
             Anchored::At(anchor) if anchor.seq > self.head.seq => {
-                Err(self.missing(self.head.seq + 1, Fault::CutOff(anchor.seq)))
+                Err(self.missing(self.head.seq + 1, RecordFault::CutOff(anchor.seq)))
             }
             Anchored::At(_) => match self.outside_anchored {
                 Anchored::At(outside_anchored) if outside_anchored.seq > self.head.seq => {
-                    Err(self.missing(self.head.seq + 1, Fault::OlderCopy(outside_anchored.seq)))
+                    Err(self
+                        .missing(self.head.seq + 1, RecordFault::OlderCopy(outside_anchored.seq)))
                 }
                 _ if self.last_record_anchor.is_some() => {
-                    Err(self.missing(self.head.seq + 1, Fault::LastMissing))
+                    Err(self.missing(self.head.seq + 1, RecordFault::LastMissing))
                 }
                 _ => self.check_rows(),
             },
             Anchored::Missing | Anchored::Empty | Anchored::Unreadable => {
-                Err(self.missing(self.head.seq, Fault::NoAnchor))
+                Err(self.missing(self.head.seq, RecordFault::NoAnchor))
             }
         }
     }
@@ -294,7 +298,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// The error for a missing record; its session and call are looked up in the table of calls.
-    fn missing(&self, seq: u64, fault: Fault) -> VerifyError {
+    fn missing(&self, seq: u64, fault: RecordFault) -> VerifyError {
         let whose = self
             .connection
             .prepare("SELECT session, id FROM calls WHERE started = ?1 OR finished = ?1")
@@ -307,14 +311,14 @@ impl<'a> Verifier<'a> {
             });
         let (session, call) = whose.ok().flatten().unzip();
         let (session, call) = (session.map(SessionId::new), call.map(CallId::new));
-        VerifyError::Broken(Broken { seq, session, call, fault })
+        VerifyError::Broken(BrokenRecord { seq, session, call, fault })
     }
 
     /// The error for a record that SQLite cannot read.
     fn unreadable(&self, error: &rusqlite::Error) -> VerifyError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => {
-                self.missing(self.head.seq + 1, Fault::Unreadable(error.to_string()))
+                self.missing(self.head.seq + 1, RecordFault::Unreadable(error.to_string()))
             }
             Some(_) => self.database.error("read", error).into(),
         }
@@ -322,10 +326,10 @@ impl<'a> Verifier<'a> {
 }
 
 /// The error for a record with this fault.
-fn broken_record(stored: &StoredRecord<'_>, fault: Fault) -> VerifyError {
+fn broken_record(stored: &StoredRecord<'_>, fault: RecordFault) -> VerifyError {
     let name =
         |bytes: &[u8]| (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned());
-    VerifyError::Broken(Broken {
+    VerifyError::Broken(BrokenRecord {
         seq: stored.fields.seq.try_into().unwrap_or_default(),
         session: name(stored.fields.session).map(SessionId::new),
         call: name(stored.fields.call).map(CallId::new),

@@ -14,8 +14,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, Access, Context, Effect, Effects, FileKind, Kinds, Output, PathPattern, Planned,
-    PlannedTool, ProcessRequest, Scene, Shell, Stdin, TerminalSize, ToolError, quote,
+    Access, Context, Effect, EffectKinds, Effects, FileKind, Output, PathPattern, PlanContext,
+    Planned, PlannedTool, ProcessRequest, Shell, Stdin, TerminalSize, ToolDetails, ToolError,
+    quote,
 };
 
 use self::secrets::CommandWithSecrets;
@@ -73,20 +74,20 @@ pub(crate) struct Args {
 
 impl PlannedTool for Bash {
     const NAME: &'static str = "bash";
-    const KINDS: Kinds = Kinds::EXEC
-        .with(Kinds::READ)
-        .with(Kinds::WRITE)
-        .with(Kinds::DELETE)
-        .with(Kinds::SECRET)
-        .with(Kinds::NET);
+    const KINDS: EffectKinds = EffectKinds::EXEC
+        .with(EffectKinds::READ)
+        .with(EffectKinds::WRITE)
+        .with(EffectKinds::DELETE)
+        .with(EffectKinds::SECRET)
+        .with(EffectKinds::NET);
     type Args = Args;
     type Plan = Plan;
 
-    fn about(&self) -> About {
-        About::titled("Run a command")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Run a command")
     }
 
-    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+    fn plan(&self, args: Args, scene: &PlanContext<'_>) -> Result<Planned<Plan>, ToolError> {
         check(&args.command)?;
         args.net.iter().try_for_each(|host| check_host(host))?;
         let shell = scene.shell();

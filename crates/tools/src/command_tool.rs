@@ -25,9 +25,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use windlass_core::{
-    Access, AnyTool, Author, BoxFuture, Confinement, Context, Effect, Effects, Kinds, Level,
-    NetworkAccess, Output, Planned, PlannedCall, ProcessRequest, Scene, Shell, Spec, Stdin,
-    ToolError,
+    Access, AnyTool, Author, BoxFuture, Confinement, Context, Effect, EffectKinds, Effects,
+    NetworkAccess, Output, PlanContext, Planned, PlannedCall, ProcessRequest, SandboxLevel, Shell,
+    Stdin, ToolError, ToolSpec,
 };
 
 pub use self::definition::{CommandDefinition, DefinitionError};
@@ -38,13 +38,13 @@ use crate::shell::{self, RunLocation};
 /// A tool that runs the command of a file.
 ///
 /// ```
-/// use windlass_core::{AnyTool, Author, Confinement, Kinds};
+/// use windlass_core::{AnyTool, Author, Confinement, EffectKinds};
 /// use windlass_tools::{CommandDefinition, CommandTool};
 /// let file = "---\nname: todos\ncommand: grep -rn TODO .\neffects: [read]\n---\nWhat is left to do.\n";
 /// let confinement = Confinement::default();
 /// let tool = |author| CommandDefinition::parse(file).map(|definition| CommandTool::new(definition, author, &confinement));
-/// assert_eq!(tool(Author::Person)?.kinds(), Kinds::READ, "the sandbox keeps it to that");
-/// assert_eq!(tool(Author::Workspace)?.kinds(), Kinds::EXEC | Kinds::READ);
+/// assert_eq!(tool(Author::Person)?.kinds(), EffectKinds::READ, "the sandbox keeps it to that");
+/// assert_eq!(tool(Author::Workspace)?.kinds(), EffectKinds::EXEC | EffectKinds::READ);
 /// # Ok::<(), windlass_tools::DefinitionError>(())
 /// ```
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub struct CommandTool {
 impl CommandTool {
     /// Returns the tool for a definition, on a machine with this confinement of programs.
     pub fn new(definition: CommandDefinition, author: Author, confinement: &Confinement) -> Self {
-        let is_confined = confinement.level != Level::Off;
+        let is_confined = confinement.level != SandboxLevel::Off;
         let only_reads = definition.only_reads()
             && author == Author::Person
             && confinement.is_whole()
@@ -75,22 +75,22 @@ impl AnyTool for CommandTool {
         self.definition.name()
     }
 
-    fn kinds(&self) -> Kinds {
+    fn kinds(&self) -> EffectKinds {
         if self.only_reads {
-            return Kinds::READ;
+            return EffectKinds::READ;
         }
-        Kinds::EXEC | self.definition.effects().unwrap_or(Kinds::NONE)
+        EffectKinds::EXEC | self.definition.effects().unwrap_or(EffectKinds::NONE)
     }
 
-    fn spec(&self) -> Spec {
+    fn spec(&self) -> ToolSpec {
         let (name, description) = (self.name().to_owned(), self.definition.description());
-        Spec::new(name, description, self.definition.schema.clone(), self.kinds())
+        ToolSpec::new(name, description, self.definition.schema.clone(), self.kinds())
     }
 
     fn plan<'a>(
         &'a self,
         input: Value,
-        scene: &Scene<'_>,
+        scene: &PlanContext<'_>,
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
         let Value::Object(mut arguments) = input else {
             return Err(ToolError::invalid_args("the arguments are not an object"));
@@ -109,7 +109,7 @@ impl AnyTool for CommandTool {
 
 impl CommandTool {
     /// Returns the effects of every call. A command that only reads may read the whole workspace, also if the call works in a part of it.
-    fn effects(&self, scene: &Scene<'_>, shell: &Shell) -> Effects {
+    fn effects(&self, scene: &PlanContext<'_>, shell: &Shell) -> Effects {
         if self.only_reads {
             return Effects::read_tree(scene.workspace());
         }

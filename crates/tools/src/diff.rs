@@ -5,11 +5,11 @@
 //! is compared: an edit of one line in a large file costs little.
 //!
 //! ```
-//! use windlass_tools::diff::{Diff, Look, render};
+//! use windlass_tools::diff::{Diff, DiffFormat, render};
 //!
 //! let diff = Diff::between("one\ntwo\nthree\n", "one\n2\nthree\n");
 //! assert_eq!((diff.added(), diff.removed()), (1, 1));
-//! assert_eq!(render(&diff, &Look::plain()), "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n");
+//! assert_eq!(render(&diff, &DiffFormat::plain()), "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n");
 //! ```
 
 mod conflict;
@@ -26,11 +26,11 @@ use std::ops::Range;
 
 use imara_diff::{Algorithm, InternedInput};
 
-pub use conflict::{Names, ThreeWay, render_conflict, three_way};
-pub use file::{FileReport, Version, render_file};
-pub use hunk::{Hunk, Line, LineKind};
-pub use merge::{Merge, Region, RegionKind, merge};
-pub use page::{Look, Style};
+pub use conflict::{ThreeWay, ThreeWayNames, render_conflict, three_way};
+pub use file::{FileReport, FileVersion, render_file};
+pub use hunk::{DiffHunk, DiffLine, DiffLineKind};
+pub use merge::{MergeRegion, MergeRegionKind, MergeResult, merge};
+pub use page::{DiffFormat, DiffStyle};
 pub use render::render;
 pub(crate) use unified::unified_diff;
 
@@ -96,12 +96,12 @@ impl<'a> Diff<'a> {
     }
 
     /// Returns the changes in order, each with up to three unchanged lines on either side.
-    pub fn hunks(&self) -> impl Iterator<Item = Hunk<'_>> {
+    pub fn hunks(&self) -> impl Iterator<Item = DiffHunk<'_>> {
         self.hunks_of(0..self.blocks.len())
     }
 
     /// Returns the hunks of some of the blocks.
-    fn hunks_of(&self, blocks: Range<usize>) -> impl Iterator<Item = Hunk<'_>> {
+    fn hunks_of(&self, blocks: Range<usize>) -> impl Iterator<Item = DiffHunk<'_>> {
         let Range { mut start, end } = blocks;
         std::iter::from_fn(move || {
             let count = blocks_in_first_hunk(self.blocks.get(start..end)?)?;
@@ -112,10 +112,10 @@ impl<'a> Diff<'a> {
     }
 
     /// Makes one hunk of these blocks; `None` if the range is out of bounds.
-    fn hunk(&self, blocks: Range<usize>) -> Option<Hunk<'_>> {
+    fn hunk(&self, blocks: Range<usize>) -> Option<DiffHunk<'_>> {
         let previous = blocks.start.checked_sub(1).and_then(|at| self.blocks.get(at));
         let next = self.blocks.get(blocks.end);
-        Some(Hunk {
+        Some(DiffHunk {
             before: &self.before,
             after: &self.after,
             blocks: self.blocks.get(blocks)?,
@@ -229,8 +229,8 @@ mod tests {
     #[test]
     fn context_ends_where_another_change_begins() {
         let diff = Diff::between("1\n2\n3\n4\n5\n", "1\nx\n3\ny\n5\n");
-        let hunks: Vec<Hunk<'_>> = diff.hunks_of(0..1).chain(diff.hunks_of(1..2)).collect();
-        let headers: Vec<String> = hunks.iter().map(Hunk::header).collect();
+        let hunks: Vec<DiffHunk<'_>> = diff.hunks_of(0..1).chain(diff.hunks_of(1..2)).collect();
+        let headers: Vec<String> = hunks.iter().map(DiffHunk::header).collect();
         assert_eq!(headers, ["@@ -1,3 +1,3 @@", "@@ -3,3 +3,3 @@"]);
     }
 
@@ -241,16 +241,16 @@ mod tests {
         for hunk in diff.hunks() {
             text.extend(old[at..hunk.before().start].iter().copied());
             at = hunk.before().end;
-            let lines: Vec<Line<'_>> =
+            let lines: Vec<DiffLine<'_>> =
                 if marked { hunk.marked_lines().collect() } else { hunk.lines().collect() };
             for line in lines {
                 match line.kind {
-                    LineKind::Kept { before, .. } | LineKind::Removed { before } => {
+                    DiffLineKind::Kept { before, .. } | DiffLineKind::Removed { before } => {
                         assert_eq!(line.text, old[before - 1]);
                     }
-                    LineKind::Added { .. } => {}
+                    DiffLineKind::Added { .. } => {}
                 }
-                if !matches!(line.kind, LineKind::Removed { .. }) {
+                if !matches!(line.kind, DiffLineKind::Removed { .. }) {
                     text.push_str(line.text);
                 }
                 for word in line.words {

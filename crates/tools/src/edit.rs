@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, ContentHash, Context, Effect, Effects, Kinds, Output, PathPattern, Planned, PlannedTool,
-    Scene, Stat, ToolError, Unseen, quote,
+    ContentHash, Context, Effect, EffectKinds, Effects, Output, PathPattern, PlanContext, Planned,
+    PlannedTool, Stat, ToolDetails, ToolError, Unseen, quote,
 };
 
 use self::plan::{EditMiss, EditPlan, MatchStrategy, TextEdit};
@@ -66,15 +66,15 @@ pub(crate) struct EditArgs {
 
 impl PlannedTool for Edit {
     const NAME: &'static str = "edit";
-    const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
+    const KINDS: EffectKinds = EffectKinds::READ.with(EffectKinds::WRITE);
     type Args = Args;
     type Plan = EditRequest;
 
-    fn about(&self) -> About {
-        About::titled("Edit a file")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Edit a file")
     }
 
-    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<EditRequest>, ToolError> {
+    fn plan(&self, args: Args, _: &PlanContext<'_>) -> Result<Planned<EditRequest>, ToolError> {
         document::check_path_given(&args.path)?;
         let path = args.path.clone();
         let effects = Effects::read(&path).and(Effect::Write(PathPattern::file(&path)));

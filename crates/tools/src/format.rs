@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Context, Note, ToolError, WalkReport, quote};
+use windlass_core::{Context, SkippedPath, ToolError, WalkReport, quote};
 
 /// The start directory of a walk, under the name that a model can use again.
 pub(crate) struct Root(PathBuf);
@@ -89,7 +89,7 @@ pub(crate) fn how_written(links: u64, in_place: bool) -> String {
 /// Notes about entries that were left out of an output, each with a reason. Only the first are kept; the others are counted.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    kept: Vec<Note>,
+    kept: Vec<SkippedPath>,
     /// Number of notes that were not kept.
     more: usize,
 }
@@ -103,7 +103,7 @@ impl Notes {
     /// Adds a note, or counts it if there are too many.
     pub(crate) fn add(&mut self, path: &Path, why: String) {
         if self.kept.len() < Self::MAX_KEPT {
-            self.kept.push(Note { path: path.to_owned(), why });
+            self.kept.push(SkippedPath { path: path.to_owned(), why });
         } else {
             self.more += 1;
         }
@@ -129,7 +129,7 @@ impl Notes {
     /// Appends a line for each note to a text, sorted by path.
     pub(crate) fn push_to(mut self, text: &mut String, root: &Root) {
         self.kept.sort_by(|a, b| a.path.cmp(&b.path));
-        for Note { path, why } in self.kept.iter().take(Self::MAX_SHOWN) {
+        for SkippedPath { path, why } in self.kept.iter().take(Self::MAX_SHOWN) {
             push_line(text, &format!("[left out: {}: {why}]", root.show(path)));
         }
         let more = self.more + self.kept.len().saturating_sub(Self::MAX_SHOWN);

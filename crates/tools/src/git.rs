@@ -24,8 +24,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, Context, Effect, Effects, Kinds, Output, PathPattern, Planned, PlannedTool, Scene,
-    ToolError,
+    Context, Effect, EffectKinds, Effects, Output, PathPattern, PlanContext, Planned, PlannedTool,
+    ToolDetails, ToolError,
 };
 
 use self::plan::GitPlan;
@@ -98,15 +98,15 @@ impl Command {
 
 impl PlannedTool for Git {
     const NAME: &'static str = "git";
-    const KINDS: Kinds = Kinds::READ.with(Kinds::EXEC);
+    const KINDS: EffectKinds = EffectKinds::READ.with(EffectKinds::EXEC);
     type Args = Args;
     type Plan = (GitPlan, Repository);
 
-    fn about(&self) -> About {
-        About::titled("Git").with_beyond("`bash` runs the other commands of git")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Git").with_beyond("`bash` runs the other commands of git")
     }
 
-    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError> {
+    fn plan(&self, args: Args, scene: &PlanContext<'_>) -> Result<Planned<Self::Plan>, ToolError> {
         let plan = GitPlan::of(&args)?;
         let repository = Repository::find(scene)?;
         plan.check_paths_inside(scene, &repository)?;
@@ -135,7 +135,7 @@ impl PlannedTool for Git {
 }
 
 /// Returns the effects of a call: a read-only command declares all that it reads, any other is decided on by its words.
-fn effects(scene: &Scene<'_>, plan: &GitPlan, repository: &Repository) -> Effects {
+fn effects(scene: &PlanContext<'_>, plan: &GitPlan, repository: &Repository) -> Effects {
     let mut effects = Effects::read_tree(scene.workspace());
     for place in repository.outside_paths(scene.workspace()) {
         effects = effects.and(Effect::Read(PathPattern::tree(place)));

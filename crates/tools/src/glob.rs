@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, Content, Context, Effects, Entry, FileKind, Kinds, Output, Planned, PlannedTool, Scene,
-    ToolError, Visitor, Walk, WalkSettings, quote,
+    Content, Context, EffectKinds, Effects, Entry, FileKind, Output, PlanContext, Planned,
+    PlannedTool, ToolDetails, ToolError, Visitor, Walk, WalkSettings, quote,
 };
 
 use crate::format::{self, Notes, Root};
@@ -43,16 +43,16 @@ pub(crate) struct Args {
 
 impl PlannedTool for Glob {
     const NAME: &'static str = "glob";
-    const KINDS: Kinds = Kinds::READ;
+    const KINDS: EffectKinds = EffectKinds::READ;
     type Args = Args;
 
-    fn about(&self) -> About {
-        About::titled("Find files")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Find files")
     }
 
     type Plan = GlobPlan;
 
-    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<GlobPlan>, ToolError> {
+    fn plan(&self, args: Args, _: &PlanContext<'_>) -> Result<Planned<GlobPlan>, ToolError> {
         let pattern = Pattern::below(&args.pattern)?;
         let start = start(&args);
         Ok(Planned { effects: Effects::read_tree(&start), plan: GlobPlan { args, pattern, start } })

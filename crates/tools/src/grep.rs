@@ -20,8 +20,8 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, CallId, Context, Effects, Kinds, Output, Planned, PlannedTool, Scene, ToolError,
-    WalkSettings, quote,
+    CallId, Context, EffectKinds, Effects, Output, PlanContext, Planned, PlannedTool, ToolDetails,
+    ToolError, WalkSettings, quote,
 };
 
 use crate::format::{self, Root};
@@ -93,16 +93,16 @@ fn two_hundred() -> usize {
 
 impl PlannedTool for Grep {
     const NAME: &'static str = "grep";
-    const KINDS: Kinds = Kinds::READ.with(Kinds::STATE);
+    const KINDS: EffectKinds = EffectKinds::READ.with(EffectKinds::STATE);
     type Args = Args;
 
-    fn about(&self) -> About {
-        About::titled("Search contents")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Search contents")
     }
 
     type Plan = SearchedText;
 
-    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<SearchedText>, ToolError> {
+    fn plan(&self, args: Args, _: &PlanContext<'_>) -> Result<Planned<SearchedText>, ToolError> {
         let (effects, plan) = match kept_call(&args.path) {
             Some(call) => (Effects::state("output"), SearchedText::Kept(call, args)),
             None => (Effects::read_tree(&args.path), SearchedText::Files(args)),

@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::{
-    About, Context, Effects, Job, JobId, Kinds, Output, ProcessEnd, Tool, ToolError, nearest, quote,
+    Context, EffectKinds, Effects, Job, JobId, Output, ProcessEnd, Tool, ToolDetails, ToolError,
+    nearest, quote,
 };
 
 use crate::format;
@@ -26,11 +27,11 @@ pub(crate) struct Args {}
 impl Tool for Jobs {
     const NAME: &'static str = "jobs";
     // This belongs to running programs: without those tools it is not offered.
-    const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
+    const KINDS: EffectKinds = EffectKinds::STATE.with(EffectKinds::EXEC);
     type Args = Args;
 
-    fn about(&self) -> About {
-        About::titled("List jobs")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("List jobs")
     }
 
     fn effects(&self, _: &Args) -> Effects {

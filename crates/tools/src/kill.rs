@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::{About, Context, Effects, Kinds, Output, Signal, Tool, ToolError};
+use windlass_core::{Context, EffectKinds, Effects, Output, Signal, Tool, ToolDetails, ToolError};
 
 use crate::format;
 use crate::jobs;
@@ -34,11 +34,11 @@ fn default_signal() -> String {
 impl Tool for Kill {
     const NAME: &'static str = "kill";
     // This belongs to running programs: without those tools it is not offered.
-    const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
+    const KINDS: EffectKinds = EffectKinds::STATE.with(EffectKinds::EXEC);
     type Args = Args;
 
-    fn about(&self) -> About {
-        About::titled("Stop a job")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Stop a job")
     }
 
     fn effects(&self, _: &Args) -> Effects {

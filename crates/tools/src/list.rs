@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, Content, Context, Effects, Entry, FileKind, Kinds, Output, Tool, ToolError, Visitor,
-    Walk, WalkSettings, quote,
+    Content, Context, EffectKinds, Effects, Entry, FileKind, Output, Tool, ToolDetails, ToolError,
+    Visitor, Walk, WalkSettings, quote,
 };
 
 use crate::format::{self, Notes, Root};
@@ -51,11 +51,11 @@ fn two() -> usize {
 
 impl Tool for List {
     const NAME: &'static str = "list";
-    const KINDS: Kinds = Kinds::READ;
+    const KINDS: EffectKinds = EffectKinds::READ;
     type Args = Args;
 
-    fn about(&self) -> About {
-        About::titled("List a directory")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("List a directory")
     }
 
     fn effects(&self, args: &Args) -> Effects {

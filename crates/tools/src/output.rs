@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, Context, Effects, Job, Kinds, Output as Answer, ProcessEnd, Tool, ToolError,
+    Context, EffectKinds, Effects, Job, Output as Answer, ProcessEnd, Tool, ToolDetails, ToolError,
 };
 
 use crate::format::push_line;
@@ -46,11 +46,11 @@ pub(crate) struct Args {
 impl Tool for Output {
     const NAME: &'static str = "output";
     // This belongs to running programs: without those tools it is not offered.
-    const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
+    const KINDS: EffectKinds = EffectKinds::STATE.with(EffectKinds::EXEC);
     type Args = Args;
 
-    fn about(&self) -> About {
-        About::titled("Job output")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Job output")
     }
 
     fn effects(&self, _: &Args) -> Effects {

@@ -20,8 +20,8 @@ mod unified;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, Context, Effect, Effects, Kinds, Output, PathPattern, Planned, PlannedTool, Scene,
-    ToolError,
+    Context, Effect, EffectKinds, Effects, Output, PathPattern, PlanContext, Planned, PlannedTool,
+    ToolDetails, ToolError,
 };
 
 use self::hunk::{Action, FilePatch};
@@ -48,15 +48,15 @@ pub(crate) struct Args {
 
 impl PlannedTool for Patch {
     const NAME: &'static str = "patch";
-    const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE).with(Kinds::DELETE);
+    const KINDS: EffectKinds = EffectKinds::READ.with(EffectKinds::WRITE).with(EffectKinds::DELETE);
     type Args = Args;
     type Plan = Vec<FilePatch>;
 
-    fn about(&self) -> About {
-        About::titled("Apply a patch")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Apply a patch")
     }
 
-    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Vec<FilePatch>>, ToolError> {
+    fn plan(&self, args: Args, _: &PlanContext<'_>) -> Result<Planned<Vec<FilePatch>>, ToolError> {
         let files = parse(&args.patch)?;
         Ok(Planned { effects: effects(&files), plan: files })
     }

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, CallId, Context, Effects, FileKind, Fingerprint, Kinds, OpenFile, Output, Planned,
-    PlannedTool, Scene, ToolError, quote,
+    CallId, Context, EffectKinds, Effects, FileKind, Fingerprint, OpenFile, Output, PlanContext,
+    Planned, PlannedTool, ToolDetails, ToolError, quote,
 };
 
 use self::file_reader::{FileReader, SeenLines};
@@ -79,16 +79,16 @@ fn yes() -> bool {
 
 impl PlannedTool for Read {
     const NAME: &'static str = "read";
-    const KINDS: Kinds = Kinds::READ.with(Kinds::STATE);
+    const KINDS: EffectKinds = EffectKinds::READ.with(EffectKinds::STATE);
     type Args = Args;
 
-    fn about(&self) -> About {
-        About::titled("Read a file")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Read a file")
     }
 
     type Plan = ReadText;
 
-    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<ReadText>, ToolError> {
+    fn plan(&self, args: Args, _: &PlanContext<'_>) -> Result<Planned<ReadText>, ToolError> {
         document::check_path_given(&args.path)?;
         let (effects, plan) = match kept_call(&args.path) {
             Some(call) => (Effects::state("output"), ReadText::Kept(call, args)),

@@ -23,8 +23,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, CommandLine, Context, Effect, Effects, FileKind, Kinds, Output, Planned, PlannedTool,
-    ProcessRequest, Program, Scene, Shell, ToolError, quote,
+    CommandLine, Context, Effect, EffectKinds, Effects, FileKind, Output, PlanContext, Planned,
+    PlannedTool, ProcessRequest, Program, Shell, ToolDetails, ToolError, quote,
 };
 
 use self::answer::TestRun;
@@ -60,15 +60,18 @@ pub(crate) struct Args {
 
 impl PlannedTool for Test {
     const NAME: &'static str = "test";
-    const KINDS: Kinds = Kinds::EXEC.with(Kinds::READ).with(Kinds::WRITE).with(Kinds::DELETE);
+    const KINDS: EffectKinds = EffectKinds::EXEC
+        .with(EffectKinds::READ)
+        .with(EffectKinds::WRITE)
+        .with(EffectKinds::DELETE);
     type Args = Args;
     type Plan = Plan;
 
-    fn about(&self) -> About {
-        About::titled("Run tests")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Run tests")
     }
 
-    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+    fn plan(&self, args: Args, scene: &PlanContext<'_>) -> Result<Planned<Plan>, ToolError> {
         let (plan, file_effects) = Plan::new(args, scene)?;
         let command = Effect::Exec(plan.command_line.clone());
         let effects = Effects::read_tree(scene.workspace()).and(command);
@@ -115,7 +118,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Returns the plan, and the effects on the files that a given command names.
-    fn new(args: Args, scene: &Scene<'_>) -> Result<(Self, Vec<Effect>), ToolError> {
+    fn new(args: Args, scene: &PlanContext<'_>) -> Result<(Self, Vec<Effect>), ToolError> {
         check_filter(args.filter.as_deref())?;
         let path = scene.resolve(&args.path)?.path;
         if !path.starts_with(scene.workspace()) {
@@ -137,7 +140,7 @@ impl Plan {
     fn from_command(
         args: Args,
         directory: &Path,
-        scene: &Scene<'_>,
+        scene: &PlanContext<'_>,
     ) -> Result<(Self, Vec<Effect>), ToolError> {
         let limit = args.limit();
         let command = args.command.unwrap_or_default();

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use windlass_core::{
     Alteration, Altered, CallResult, Clock, Confinement, Engine, Entry, FileError, FileErrorKind,
-    FileKind, Files, Found, Handle, Host, Mode, Note, OpenFile, Opener, Overrides, Policy,
-    Resolved, Secrets, Session, Stat, To, ToolCall, Toolbox, Visitor, Walk, WalkOptions,
-    WalkReport, quote,
+    FileKind, Files, FoundEntry, Host, Mode, OpenFile, Opener, Overrides, Policy, Resolved,
+    Secrets, Session, SkippedPath, Stat, TargetState, ToolCall, ToolHandle, Toolbox, Visitor, Walk,
+    WalkOptions, WalkReport, quote,
 };
 use windlass_host::LocalHost;
 
@@ -76,7 +76,7 @@ impl Workspace {
     ) -> Self {
         let mut tools = Toolbox::new();
         for tool in crate::BUILTIN {
-            tools.add(Handle::Static(*tool)).unwrap();
+            tools.add(ToolHandle::Static(*tool)).unwrap();
         }
         let host = host(LocalHost::open(directory.path()).unwrap());
         let secrets = Secrets::new([("TEST_KEY", SECRET)]);
@@ -143,7 +143,7 @@ impl Workspace {
 
     /// Undoes changes as a person does.
     pub(crate) fn undo_as_person(&self, input: Value) -> CallResult {
-        let tool = Handle::Static(crate::UNDO_ANY);
+        let tool = ToolHandle::Static(crate::UNDO_ANY);
         self.block_on(self.engine.act_for_person(&self.session, tool, input))
     }
 
@@ -270,15 +270,15 @@ impl Files for InterceptingHost {
         Ok(report)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         self.inner.files().look(path)
     }
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
         match alteration.to {
-            To::Nothing => self.ask_before_change("remove", path)?,
-            To::Moved { from, .. } => self.ask_before_change("move", from)?,
-            To::Directory { .. } => {}
+            TargetState::Nothing => self.ask_before_change("remove", path)?,
+            TargetState::Moved { from, .. } => self.ask_before_change("move", from)?,
+            TargetState::Directory { .. } => {}
             _ => self.ask_before_change("write", path)?,
         }
         self.inner.files().alter(path, alteration)
@@ -297,7 +297,7 @@ impl Files for InterceptingHost {
 struct InterceptingVisitor<'m, 'v> {
     machine: &'m InterceptingHost,
     inner: Box<dyn Visitor + 'v>,
-    notes: &'m std::sync::Mutex<Vec<Note>>,
+    notes: &'m std::sync::Mutex<Vec<SkippedPath>>,
 }
 
 impl Visitor for InterceptingVisitor<'_, '_> {
@@ -308,7 +308,7 @@ impl Visitor for InterceptingVisitor<'_, '_> {
         let walk = self.inner.visit(&Entry { opener: &opener, ..*entry });
         if entry.kind == FileKind::Directory && is_one_of(entry.path, self.machine.locked) {
             let why = FileErrorKind::Permission.to_string();
-            self.notes.lock().unwrap().push(Note { path: entry.path.to_owned(), why });
+            self.notes.lock().unwrap().push(SkippedPath { path: entry.path.to_owned(), why });
             return Walk::Skip;
         }
         walk

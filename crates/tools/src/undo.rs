@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, CallId, Conflict, Context, Effect, Effects, FileObject, FileState, Kinds, Output,
-    PathPattern, Planned, PlannedTool, Query, Reach, Scene, SessionId, ToolError, TurnId, UndoDoor,
-    UndoPlan, Way, quote,
+    CallId, CheckpointQuery, Conflict, Context, Effect, EffectKinds, Effects, FileObject,
+    FileState, Output, PathPattern, PlanContext, Planned, PlannedTool, Reach, SessionId,
+    ToolDetails, ToolError, TurnId, UndoDoor, UndoPlan, UndoStep, quote,
 };
 
 use crate::cut::Cutter;
-use crate::diff::{self, Look, Names, Version};
+use crate::diff::{self, DiffFormat, FileVersion, ThreeWayNames};
 use crate::document::Document;
 use crate::format::{self, Root};
 
@@ -33,7 +33,8 @@ const MAX_DIFF_LINES: usize = 120;
 const MAX_NAMED: usize = 100;
 
 /// Kinds of effects of both undo tools.
-const UNDO_KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE).with(Kinds::STATE);
+const UNDO_KINDS: EffectKinds =
+    EffectKinds::WRITE.with(EffectKinds::DELETE).with(EffectKinds::STATE);
 
 /// The `undo` tool for models.
 pub(crate) struct Undo;
@@ -52,16 +53,20 @@ pub(crate) struct Args {
 
 impl PlannedTool for Undo {
     const NAME: &'static str = "undo";
-    const KINDS: Kinds = UNDO_KINDS;
+    const KINDS: EffectKinds = UNDO_KINDS;
     const LOOKS_BACK: bool = true;
     type Args = Args;
     type Plan = UndoCallPlan;
 
-    fn about(&self) -> About {
-        About::titled("Undo")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Undo")
     }
 
-    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<UndoCallPlan>, ToolError> {
+    fn plan(
+        &self,
+        args: Args,
+        scene: &PlanContext<'_>,
+    ) -> Result<Planned<UndoCallPlan>, ToolError> {
         let mut undo = scene.undo_plan(&args.query(scene.session()))?;
         let is_own = undo.origins.iter().all(|one| one.session == *scene.session());
         if !is_own {
@@ -86,17 +91,17 @@ pub(crate) struct UndoCallPlan {
 
 impl UndoCallPlan {
     /// Pairs the plan with its effects.
-    fn with_effects(self, scene: &Scene<'_>) -> Planned<Self> {
+    fn with_effects(self, scene: &PlanContext<'_>) -> Planned<Self> {
         Planned { effects: self.effects(scene), plan: self }
     }
 
     /// Returns the effects of the undo. Files that are hidden from tools are not named; a person's undo restores them all the same.
-    fn effects(&self, scene: &Scene<'_>) -> Effects {
+    fn effects(&self, scene: &PlanContext<'_>) -> Effects {
         let state = Effects::state("undo");
         if self.is_dry || !self.undo.conflicts.is_empty() {
             return state;
         }
-        let is_seen = |way: &&Way| !scene.is_hidden(&way.path);
+        let is_seen = |way: &&UndoStep| !scene.is_hidden(&way.path);
         if self.undo.ways.len() <= MAX_DECLARED {
             return self.undo.declared().filter(is_seen).map(way_effect).fold(state, Effects::and);
         }
@@ -118,10 +123,10 @@ impl UndoCallPlan {
 
 impl Args {
     /// Returns the query for the changes that the arguments select.
-    fn query(&self, session: &SessionId) -> Query {
+    fn query(&self, session: &SessionId) -> CheckpointQuery {
         match &self.call {
-            Some(call) => Query::Call(CallId::new(call.as_str())),
-            None => Query::LastOfSession(session.clone()),
+            Some(call) => CheckpointQuery::Call(CallId::new(call.as_str())),
+            None => CheckpointQuery::LastOfSession(session.clone()),
         }
     }
 }
@@ -149,12 +154,16 @@ pub(crate) struct AnyArgs {
 
 impl PlannedTool for UndoAny {
     const NAME: &'static str = "undo";
-    const KINDS: Kinds = UNDO_KINDS;
+    const KINDS: EffectKinds = UNDO_KINDS;
     const LOOKS_BACK: bool = true;
     type Args = AnyArgs;
     type Plan = UndoCallPlan;
 
-    fn plan(&self, args: AnyArgs, scene: &Scene<'_>) -> Result<Planned<UndoCallPlan>, ToolError> {
+    fn plan(
+        &self,
+        args: AnyArgs,
+        scene: &PlanContext<'_>,
+    ) -> Result<Planned<UndoCallPlan>, ToolError> {
         let undo = scene.undo_plan(&args.query(scene.workspace()))?;
         Ok(UndoCallPlan { undo, is_dry: args.dry_run }.with_effects(scene))
     }
@@ -166,12 +175,12 @@ impl PlannedTool for UndoAny {
 
 impl AnyArgs {
     /// Returns the query for the changes that the arguments select.
-    fn query(&self, workspace: &Path) -> Query {
+    fn query(&self, workspace: &Path) -> CheckpointQuery {
         match (&self.call, &self.turn, &self.session) {
-            (Some(call), _, _) => Query::Call(CallId::new(call.as_str())),
-            (_, Some(turn), _) => Query::Turn(TurnId::new(turn.as_str())),
-            (_, _, Some(session)) => Query::Session(SessionId::new(session.as_str())),
-            (None, None, None) => Query::LastOfWorkspace(workspace.to_owned()),
+            (Some(call), _, _) => CheckpointQuery::Call(CallId::new(call.as_str())),
+            (_, Some(turn), _) => CheckpointQuery::Turn(TurnId::new(turn.as_str())),
+            (_, _, Some(session)) => CheckpointQuery::Session(SessionId::new(session.as_str())),
+            (None, None, None) => CheckpointQuery::LastOfWorkspace(workspace.to_owned()),
         }
     }
 }
@@ -186,12 +195,12 @@ fn top_level_directory(path: &Path, workspace: &Path) -> PathPattern {
 }
 
 /// Returns the effect of restoring one path.
-fn way_effect(way: &Way) -> Effect {
+fn way_effect(way: &UndoStep) -> Effect {
     restoration_effect(way, PathPattern::entry(&way.path))
 }
 
 /// Returns the effect of restoring a path: deleting it, or writing it.
-fn restoration_effect(way: &Way, path: PathPattern) -> Effect {
+fn restoration_effect(way: &UndoStep, path: PathPattern) -> Effect {
     match way.then {
         FileState::Absent => Effect::Delete(path),
         _ => Effect::Write(path),
@@ -267,7 +276,7 @@ impl UndoReport {
         &mut self,
         cx: &Context,
         undo: UndoDoor<'_>,
-        way: &Way,
+        way: &UndoStep,
         restored: &HashMap<FileObject, u64>,
     ) -> Result<(), ToolError> {
         let name = Root::recorded(&self.base, &way.path).show(Path::new(""));
@@ -357,7 +366,7 @@ fn left_out_remark(left_out: &[String]) -> String {
 }
 
 /// Adds a remark about hard links that cannot be restored because they are outside of the workspace or removed.
-fn add_lost_names(line: &mut String, way: &Way, restored: &HashMap<FileObject, u64>) {
+fn add_lost_names(line: &mut String, way: &UndoStep, restored: &HashMap<FileObject, u64>) {
     let is_new = way.is_apart || way.now.hash() != way.then.hash();
     let is_joined = way.linked_with.is_some() || way.moved_from.is_some();
     let (FileState::File { object: Some(object), .. }, true, false) =
@@ -399,7 +408,7 @@ fn describe_calls(plan: &UndoPlan) -> String {
 }
 
 /// Returns the verb for the restoration of a path.
-fn verb_for(way: &Way) -> &'static str {
+fn verb_for(way: &UndoStep) -> &'static str {
     match (&way.now, &way.then) {
         (_, FileState::Absent) => "removed",
         _ if way.moved_from.is_some() => "moved back",
@@ -412,7 +421,7 @@ fn verb_for(way: &Way) -> &'static str {
 }
 
 /// Returns the present and the restored content as text; `None` if one is not text, is too large, or is hidden.
-fn decode_both(undo: UndoDoor<'_>, way: &Way) -> Result<Option<(String, String)>, ToolError> {
+fn decode_both(undo: UndoDoor<'_>, way: &UndoStep) -> Result<Option<(String, String)>, ToolError> {
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
     if undo.is_hidden(&way.path) || is_directory(&way.now) || is_directory(&way.then) {
         return Ok(None);
@@ -496,15 +505,15 @@ fn render_three_way(
     if left.is_none() && wanted.is_none() {
         return Ok(None);
     }
-    let left = left.as_deref().map(|bytes| Version::of(path, bytes));
-    let now = now.as_deref().map(|bytes| Version::of(path, bytes));
-    let wanted = wanted.as_deref().map(|bytes| Version::of(path, bytes));
-    let look = Look::plain().max_lines(MAX_DIFF_LINES);
+    let left = left.as_deref().map(|bytes| FileVersion::of(path, bytes));
+    let now = now.as_deref().map(|bytes| FileVersion::of(path, bytes));
+    let wanted = wanted.as_deref().map(|bytes| FileVersion::of(path, bytes));
+    let look = DiffFormat::plain().max_lines(MAX_DIFF_LINES);
     Ok(Some(diff::render_conflict(
         left.as_ref(),
         now.as_ref(),
         wanted.as_ref(),
-        Names::default(),
+        ThreeWayNames::default(),
         &look,
     )))
 }

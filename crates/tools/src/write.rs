@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, ContentHash, Context, Effect, Effects, FileKind, Kinds, Output, PathPattern, Stat, Tool,
-    ToolError, Unseen,
+    ContentHash, Context, Effect, EffectKinds, Effects, FileKind, Output, PathPattern, Stat, Tool,
+    ToolDetails, ToolError, Unseen,
 };
 
 use crate::cut::Cutter;
@@ -53,11 +53,11 @@ enum Mode {
 
 impl Tool for Write {
     const NAME: &'static str = "write";
-    const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
+    const KINDS: EffectKinds = EffectKinds::READ.with(EffectKinds::WRITE);
     type Args = Args;
 
-    fn about(&self) -> About {
-        About::titled("Write a file")
+    fn about(&self) -> ToolDetails {
+        ToolDetails::titled("Write a file")
     }
 
     fn effects(&self, args: &Args) -> Effects {

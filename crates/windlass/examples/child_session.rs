@@ -2,8 +2,8 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use serde_json::json;
-use windlass::process::Level;
-use windlass::session::Limits;
+use windlass::process::SandboxLevel;
+use windlass::session::SessionLimits;
 use windlass::tool::Predicate;
 use windlass::{Mode, Outcome, ToolCall, Windlass};
 
@@ -12,10 +12,10 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).build()?;
     let parent = windlass.new_session();
-    let limits = Limits {
+    let limits = SessionLimits {
         tools: Predicate::allow(["read", "grep", "bash"]),
-        sandbox: Some(Level::ReadOnly),
-        ..Limits::default()
+        sandbox: Some(SandboxLevel::ReadOnly),
+        ..SessionLimits::default()
     };
     let reviewer = windlass.child_session(&parent, limits);
 

@@ -2,13 +2,13 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use serde_json::{Value, json};
-use windlass::tool::{BoxFuture, DynamicTool, Handle, Loaded, Spec, Toolset};
-use windlass::{Effects, Kinds, Output, Session, ToolCall, ToolError, Windlass};
+use windlass::tool::{BoxFuture, DynamicTool, LoadedTools, ToolHandle, ToolSpec, Toolset};
+use windlass::{EffectKinds, Effects, Output, Session, ToolCall, ToolError, Windlass};
 
 /// A tool whose schema is known only at run time.
-fn skill(name: &'static str) -> Handle {
+fn skill(name: &'static str) -> ToolHandle {
     let schema = json!({"type": "object", "properties": {}});
-    let spec = Spec::new(name, format!("Read the skill {name}."), schema, Kinds::NONE);
+    let spec = ToolSpec::new(name, format!("Read the skill {name}."), schema, EffectKinds::NONE);
     let answer = move |_, _: Value| async move { Ok(Output::text(format!("how to {name}"))) };
     DynamicTool::new(spec, |_| Effects::none(), answer).into()
 }
@@ -20,7 +20,7 @@ impl Toolset for Skills {
         "skills"
     }
 
-    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
+    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<LoadedTools, ToolError>> {
         Box::pin(async { Ok(vec![skill("review"), skill("deploy")].into()) })
     }
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use serde_json::{Value, json};
-use windlass::wire::{Asked, Format, answer, definitions, read_calls};
+use windlass::wire::{Format, RequestedCall, answer, definitions, read_calls};
 use windlass::{Mode, Windlass};
 
 /// Stands for the API: a real program sends the request and gets such a message back.
@@ -31,7 +31,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let message = send(&json!({"tools": tools, "messages": messages}));
     messages.push(message.clone());
 
-    let calls = read_calls(message)?.into_iter().map(Asked::into_call).collect();
+    let calls = read_calls(message)?.into_iter().map(RequestedCall::into_call).collect();
     let results = windlass.turn(&session, calls).await;
     messages.extend(answer(Format::Anthropic, &results));
 

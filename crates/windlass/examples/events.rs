@@ -2,7 +2,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use serde_json::json;
-use windlass::event::{EventKind, Filter};
+use windlass::event::{EventFilter, EventKind};
 use windlass::{Mode, ToolCall, Windlass};
 
 #[tokio::main(flavor = "current_thread")]
@@ -10,7 +10,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (folder, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let windlass = Windlass::builder(folder.path()).state(state.path()).mode(Mode::Auto).build()?;
     let (session, other) = (windlass.new_session(), windlass.new_session());
-    let mut events = windlass.engine().subscribe_to(Filter::session(session.id()));
+    let mut events = windlass.engine().subscribe_to(EventFilter::session(session.id()));
 
     let echo = |text: &str| ToolCall::new("bash", json!({"command": format!("echo {text}")}));
     windlass.call(&other, echo("unheard")).await;

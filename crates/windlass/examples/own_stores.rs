@@ -6,8 +6,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass::state::{MemoryState, StateEntry, StatePlace, StateScope, StateStore};
-use windlass::{Context, Effects, FunctionTool, Kinds, Output, ToolCall, ToolError, Windlass};
+use windlass::state::{MemoryState, StateEntry, StateOwner, StateScope, StateStore};
+use windlass::{
+    Context, EffectKinds, Effects, FunctionTool, Output, ToolCall, ToolError, Windlass,
+};
 
 /// Add something to do.
 #[derive(Deserialize, JsonSchema)]
@@ -21,18 +23,18 @@ struct Todo {
 struct TeamStore(MemoryState);
 
 impl StateStore for TeamStore {
-    fn get(&self, _: &StatePlace, key: &str) -> Result<Option<StateEntry>, ToolError> {
-        self.0.get(&StatePlace::Person, key)
+    fn get(&self, _: &StateOwner, key: &str) -> Result<Option<StateEntry>, ToolError> {
+        self.0.get(&StateOwner::Person, key)
     }
 
     fn replace(
         &self,
-        _: &StatePlace,
+        _: &StateOwner,
         key: &str,
         version: u64,
         value: Option<&Value>,
     ) -> Result<bool, ToolError> {
-        self.0.replace(&StatePlace::Person, key, version, value)
+        self.0.replace(&StateOwner::Person, key, version, value)
     }
 }
 
@@ -45,7 +47,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
         })?;
         Ok(Output::text(list.unwrap_or_default().to_string()))
     };
-    let todo = FunctionTool::new("todo", Kinds::STATE, |_| Effects::state("todo"), call);
+    let todo = FunctionTool::new("todo", EffectKinds::STATE, |_| Effects::state("todo"), call);
     let folder = tempfile::tempdir()?;
     let builder = Windlass::builder(folder.path()).tool(todo);
     let windlass = builder.state_store(Arc::new(TeamStore::default())).build()?;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use windlass::people::ApprovalRequest;
-use windlass::{Context, Effects, Kinds, Output, Tool, ToolCall, ToolError, Windlass};
+use windlass::{Context, EffectKinds, Effects, Output, Tool, ToolCall, ToolError, Windlass};
 
 struct Note;
 
@@ -23,7 +23,7 @@ struct Args {
 
 impl Tool for Note {
     const NAME: &'static str = "note";
-    const KINDS: Kinds = Kinds::WRITE;
+    const KINDS: EffectKinds = EffectKinds::WRITE;
     type Args = Args;
 
     fn effects(&self, args: &Args) -> Effects {

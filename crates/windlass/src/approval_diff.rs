@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use windlass_core::{ApprovalRequest, BuiltChange, FileChange, GitRecord, git_record, quote};
-use windlass_tools::diff::{Diff, Look, Version, render_file};
+use windlass_tools::diff::{Diff, DiffFormat, FileVersion, render_file};
 
 /// Maximum number of lines of a diff that are shown with a question; a longer diff is shown as a list of files.
 const MAX_SHOWN_LINES: usize = 2_000;
@@ -20,9 +20,9 @@ const MAX_SHOWN_LINES: usize = 2_000;
 ///
 /// ```
 /// use windlass::people::{ApprovalRequest, Difference};
-/// use windlass::tool::diff::Look;
+/// use windlass::tool::diff::DiffFormat;
 /// fn show(request: &ApprovalRequest) -> String {
-///     Difference::of(request, &Look::plain()).shown()
+///     Difference::of(request, &DiffFormat::plain()).shown()
 /// }
 /// # drop(show);
 /// ```
@@ -38,7 +38,7 @@ pub struct Difference {
 
 impl Difference {
     /// Formats the changes of an approval.
-    pub fn of(request: &ApprovalRequest, look: &Look) -> Self {
+    pub fn of(request: &ApprovalRequest, look: &DiffFormat) -> Self {
         let workspace = request.workspace.as_path();
         // A trial's changes are not held, so no command can show them.
         let handle = request.has_run.then(|| format!("windlass policy diff {}", request.id));
@@ -50,7 +50,7 @@ impl Difference {
         changes: &[FileChange],
         built: &[BuiltChange],
         workspace: &Path,
-        look: &Look,
+        look: &DiffFormat,
         handle: Option<String>,
     ) -> Self {
         let (mut whole, mut by_file) = (String::new(), String::new());
@@ -112,7 +112,7 @@ fn relative_name(path: &Path, workspace: &Path) -> String {
 }
 
 /// Formats the changed lines of a file, or one line that names the file if there are none to show.
-fn changed_lines(change: &FileChange, workspace: &Path, look: &Look) -> String {
+fn changed_lines(change: &FileChange, workspace: &Path, look: &DiffFormat) -> String {
     let (before, after) = (&change.before, &change.after);
     let is_shown = after.is_some() || (before.is_some() && change.verb == "delete");
     if !is_shown {
@@ -124,8 +124,8 @@ fn changed_lines(change: &FileChange, workspace: &Path, look: &Look) -> String {
     }
     let [before, after] = [before, after].map(|content| content.as_deref().map(without_nul));
     let name = change.path.strip_prefix(workspace).unwrap_or(&change.path);
-    let before = before.as_deref().map(|content| Version::of(name, content));
-    let after = after.as_deref().map(|content| Version::of(name, content));
+    let before = before.as_deref().map(|content| FileVersion::of(name, content));
+    let after = after.as_deref().map(|content| FileVersion::of(name, content));
     let mut report = render_file(before.as_ref(), after.as_ref(), look);
     if let Some(detail) = &change.detail {
         report.headline.extend([", ", &quote::visible(detail)]);
@@ -204,7 +204,7 @@ mod tests {
             changes,
             &built,
             Path::new("/w"),
-            &Look::plain().whole(),
+            &DiffFormat::plain().whole(),
             Some("x".into()),
         )
     }

@@ -12,15 +12,15 @@ use crate::engine::{Engine, EngineBuilder};
 use crate::files::Durability;
 use crate::hooks::{Hook, HookDefinition};
 use crate::host::{Host, HttpSettings, LocalHost};
-use crate::journal::{DrainAtClose, Settings, Store};
+use crate::journal::{DrainAtClose, Store, StoreSettings};
 use crate::people::{ApprovalFile, Attendant, QuestionFile};
 use crate::policy::{
-    Decision, FileRights, HardDenies, Mode, PathGlob, Policy, Rule, Ruling, Secrets,
+    ActiveRule, Decision, FileRights, HardDenies, Mode, PathGlob, Policy, Rule, Secrets,
 };
 use crate::process::{ProcessSettings, Shell};
 use crate::session::RandomIds;
 use crate::state::{StateStore, TextIndex};
-use crate::tool::{BUILTIN, CommandFile, Handle, Toolbox, Toolset};
+use crate::tool::{BUILTIN, CommandFile, ToolHandle, Toolbox, Toolset};
 use crate::undo::UndoStores;
 use crate::{Error, Windlass};
 
@@ -57,7 +57,7 @@ pub struct Builder {
     protected: Vec<PathBuf>,
     readable: Vec<PathGlob>,
     home: Option<PathBuf>,
-    tools: Vec<Handle>,
+    tools: Vec<ToolHandle>,
     command_tools: Vec<CommandFileSource>,
     hooks: Vec<HookDefinition>,
     configure: Vec<Configure>,
@@ -150,9 +150,9 @@ impl Builder {
     ///
     /// ```
     /// use windlass::Windlass;
-    /// use windlass::process::{Confinement, Level, ProcessSettings};
+    /// use windlass::process::{Confinement, SandboxLevel, ProcessSettings};
     /// # let folder = tempfile::tempdir().unwrap();
-    /// let confinement = Confinement { level: Level::ReadOnly, ..Confinement::default() };
+    /// let confinement = Confinement { level: SandboxLevel::ReadOnly, ..Confinement::default() };
     /// let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
     /// let windlass = Windlass::builder(folder.path()).processes(settings).build()?;
     /// # drop(windlass);
@@ -235,7 +235,7 @@ impl Builder {
     }
 
     /// Adds a rule with its layer, its reason and its end.
-    pub fn ruling(mut self, ruling: Ruling) -> Self {
+    pub fn ruling(mut self, ruling: ActiveRule) -> Self {
         self.policy = self.policy.with_ruling(ruling);
         self
     }
@@ -309,7 +309,7 @@ impl Builder {
 /// # Tools
 impl Builder {
     /// Adds a tool of your own.
-    pub fn tool(mut self, tool: impl Into<Handle>) -> Self {
+    pub fn tool(mut self, tool: impl Into<ToolHandle>) -> Self {
         self.tools.push(tool.into());
         self
     }
@@ -366,7 +366,7 @@ impl Builder {
     ///
     /// ```
     /// # use serde_json::json;
-    /// use windlass::hooks::{Happening, Hook, HookAnswer, HookEvent};
+    /// use windlass::hooks::{HookPayload, Hook, HookAnswer, HookEvent};
     /// use windlass::tool::BoxFuture;
     /// use windlass::{Mode, Outcome, ToolCall, ToolError, Windlass};
     ///
@@ -378,7 +378,7 @@ impl Builder {
     ///     }
     ///     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
     ///         let answer = match event.what {
-    ///             Happening::PreTool(call) if call.input["path"] == "b.txt" => HookAnswer::deny("one is enough"),
+    ///             HookPayload::PreTool(call) if call.input["path"] == "b.txt" => HookAnswer::deny("one is enough"),
     ///             _ => HookAnswer::go_on(),
     ///         };
     ///         Box::pin(std::future::ready(Ok(answer)))
@@ -509,10 +509,10 @@ impl Builder {
         processes.rights = Some(Arc::new(rights));
         let host: Arc<dyn Host> =
             Arc::new(host.with_processes(processes.clone()).with_network(self.network));
-        let settings = Settings {
+        let settings = StoreSettings {
             drain_at_close: self.drain_at_close,
             outside_anchor: self.outside_anchor,
-            ..Settings::default()
+            ..StoreSettings::default()
         };
         let open = |state| Store::open_with(state, settings);
         let store = self.state.as_deref().map(open).transpose()?.map(Arc::new);

@@ -20,15 +20,16 @@
 //! | undo, or preview an undo | [`Windlass::undo`](crate::Windlass::undo), [`Windlass::undo_preview`](crate::Windlass::undo_preview), [`Undo`], [`Conflict`] |
 //! | propose changes that a person applies or drops | [`Windlass::proposing`](crate::Windlass::proposing), [`Windlass::apply`](crate::Windlass::apply), [`Proposals`] |
 //! | take and restore a snapshot | [`Windlass::snapshot`](crate::Windlass::snapshot), [`Windlass::restore`](crate::Windlass::restore), [`Snapshot`] |
-//! | read the recorded changes | [`Windlass::history`](crate::Windlass::history), [`Query`], [`Checkpoint`], [`RecordedChange`] |
-//! | keep the history elsewhere | [`History`], [`Shelf`], [`MemoryHistory`] |
-//! | change several files at once in a tool | [`Step`], [`FilesDoor::commit`](crate::tool::FilesDoor::commit) |
+//! | read the recorded changes | [`Windlass::history`](crate::Windlass::history), [`CheckpointQuery`], [`Checkpoint`], [`RecordedChange`] |
+//! | keep the history elsewhere | [`History`], [`ProposalStore`], [`MemoryHistory`] |
+//! | change several files at once in a tool | [`CommitStep`], [`FilesDoor::commit`](crate::tool::FilesDoor::commit) |
 
 pub use crate::undo::Undo;
 pub use windlass_core::{
-    Application, Checkpoint, CommitState, Conflict, ContentHash, ContentHasher, Exclusive,
-    FileObject, FileState, History, HistoryError, MemoryHistory, NewCheckpoint, NewContent, Origin,
-    PLANTED_REMOVAL, Pending, Proposal, Proposals, ProposedBy, Query, RecordedChange, Recovered,
-    Shelf, Snapshot, SnapshotPlan, Step, UndoPlan, Way, WithoutHistory, finish_removal, recover,
+    ChangeWithoutHistory, Checkpoint, CheckpointQuery, CommitState, CommitStep, Conflict,
+    ContentHash, ContentHasher, FileObject, FileState, History, HistoryError, HistoryLock,
+    MemoryHistory, NewCheckpoint, NewContent, Origin, PLANTED_REMOVAL, PendingCheckpoint, Proposal,
+    ProposalApplication, ProposalStore, Proposals, ProposedBy, RecordedChange, Recovered, Snapshot,
+    SnapshotPlan, UndoPlan, UndoStep, finish_removal, recover,
 };
 pub use windlass_store::{HistorySettings, ProposalShelf, UndoHistory};

@@ -10,7 +10,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use windlass_core::{
-    Author, BoxFuture, Confinement, Handle, Loaded, Session, ToolError, Toolset, quote,
+    Author, BoxFuture, Confinement, LoadedTools, Session, ToolError, ToolHandle, Toolset, quote,
 };
 use windlass_tools::{CommandDefinition, CommandTool};
 
@@ -139,7 +139,7 @@ impl Toolset for CommandTools {
         "command files"
     }
 
-    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
+    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<LoadedTools, ToolError>> {
         // The files are few and small: another thread would take longer.
         Box::pin(std::future::ready(Ok(self.load_files())))
     }
@@ -147,8 +147,8 @@ impl Toolset for CommandTools {
 
 impl CommandTools {
     /// Reads all command files. Files with errors become warnings.
-    fn load_files(&self) -> Loaded {
-        let mut loaded = Loaded::default();
+    fn load_files(&self) -> LoadedTools {
+        let mut loaded = LoadedTools::default();
         let mut owners = HashMap::new();
         for source in &self.sources {
             let read;
@@ -177,7 +177,7 @@ impl CommandTools {
         file: &CommandFile,
         author: Author,
         owners: &mut HashMap<String, PathBuf>,
-    ) -> Result<Handle, String> {
+    ) -> Result<ToolHandle, String> {
         let definition = file.definition()?;
         let name = definition.name().to_owned();
         if let Some(owner) = owners.get(&name) {

@@ -11,10 +11,10 @@
 //! | to | see |
 //! |---|---|
 //! | declare the effects of a call | [`Effects`], [`Effect`], [`PathPattern`] |
-//! | declare the kinds of effects that a tool can have | [`Kinds`] |
+//! | declare the kinds of effects that a tool can have | [`EffectKinds`] |
 //! | declare a command | [`CommandLine`], [`SimpleCommand`] |
 
 pub use windlass_core::{
-    CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, Search,
-    SimpleCommand, normalize, program_name,
+    CommandLine, CommandRisk, CommandSearch, Effect, EffectKinds, Effects, OnlyReads, PathPattern,
+    Reach, SimpleCommand, normalize, program_name,
 };

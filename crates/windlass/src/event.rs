@@ -21,7 +21,7 @@
 //! | to | see |
 //! |---|---|
 //! | listen to everything | [`Windlass::subscribe`](crate::Windlass::subscribe), [`Subscription`] |
-//! | listen to a session or a call | [`Engine::subscribe_to`](crate::engine::Engine::subscribe_to), [`Filter`] |
-//! | read an event, or write it as JSON | [`Event`], [`EventKind`], [`Started`] |
+//! | listen to a session or a call | [`Engine::subscribe_to`](crate::engine::Engine::subscribe_to), [`EventFilter`] |
+//! | read an event, or write it as JSON | [`Event`], [`EventKind`], [`CallStart`] |
 
-pub use windlass_core::{Event, EventKind, Filter, Started, Subscription};
+pub use windlass_core::{CallStart, Event, EventFilter, EventKind, Subscription};

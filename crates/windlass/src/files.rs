@@ -14,12 +14,13 @@
 //! | to | see |
 //! |---|---|
 //! | read and walk | [`Files`], [`Stat`], [`WalkOptions`], [`Entry`] |
-//! | change | [`Alteration`], [`Expect`], [`To`], [`Batch`] |
+//! | change | [`Alteration`], [`ExpectedState`], [`TargetState`], [`Batch`] |
 //! | choose whether a change survives a loss of power | [`Durability`], [`Builder::durability`](crate::Builder::durability) |
 
 pub use windlass_core::{
-    Alteration, Altered, Attributes, Batch, Entry, Expect, Extent, FileError, FileErrorKind,
-    FileKind, Files, Fingerprint, Found, FoundBody, KeptContent, Note, OpenFile, Opened, Opener,
-    Resolved, Source, Stat, To, Visitor, Walk, WalkOptions, WalkReport,
+    Alteration, Altered, Attributes, Batch, ContentSource, Entry, ExpectedState, Extent, FileError,
+    FileErrorKind, FileKind, Files, Fingerprint, FoundBody, FoundEntry, KeptContent, OpenFile,
+    OpenedContent, Opener, Resolved, SkippedPath, Stat, TargetState, Visitor, Walk, WalkOptions,
+    WalkReport,
 };
 pub use windlass_host::Durability;

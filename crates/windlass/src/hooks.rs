@@ -11,12 +11,12 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | write a hook in code | [`Hook`], [`HookEvent`], [`Happening`], [`HookAnswer`], [`Builder::hook`](crate::Builder::hook) |
+//! | write a hook in code | [`Hook`], [`HookEvent`], [`HookPayload`], [`HookAnswer`], [`Builder::hook`](crate::Builder::hook) |
 //! | run programs as hooks | [`HookFile`], [`HookDefinition`], [`Builder::hooks`](crate::Builder::hooks) |
 //! | notice that a program changed since it was trusted | [`Pin`], [`named_files`], [`reached_files`] |
 
 pub use windlass_core::{
-    Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment,
+    Hook, HookAnswer, HookCall, HookEvent, HookOutcome, HookPayload, HookPoint, HookVerdict,
 };
 pub use windlass_hooks::{
     HookCommand, HookDefinition, HookFile, HookFileError, HookMatcher, HookShape, PINNABLE, Pin,

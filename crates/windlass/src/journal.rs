@@ -20,17 +20,17 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | query the records | [`Windlass::store`](crate::Windlass::store), [`Store`], [`SessionFilter`], [`SessionRow`], [`JournalRow`], [`Kind`] |
+//! | query the records | [`Windlass::store`](crate::Windlass::store), [`Store`], [`SessionFilter`], [`SessionRow`], [`JournalRow`], [`StoredKind`] |
 //! | keep the journal elsewhere | [`Journal`], [`Record`], [`Outputs`], [`EngineBuilder::journal`](crate::engine::EngineBuilder::journal) |
 //! | read the body of a record | [`CallStarted`], [`CallFinished`], [`ApprovalAsked`], [`QuestionAsked`], [`MessageNote`] |
 
 pub use windlass_core::{
     ApprovalAsked, BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded,
-    Journal, JournalError, MemoryOutputs, MessageNote, Outputs, ProvenanceFacts, QuestionAsked,
-    Receipt, Record, RecordKind, RecordsMissing, Recovery, RequestNote, SeenRecord, SessionBegun,
-    SessionNews, SessionNote, Speaker, StateNote, TaskNote, TaskState, utc,
+    Journal, JournalError, MemoryOutputs, MessageAuthor, MessageNote, Outputs, ProvenanceFacts,
+    QuestionAsked, Record, RecordKind, RecordReceipt, RecordsMissing, Recovery, RequestNote,
+    ResumedCallFacts, SeenRecord, SessionBegun, SessionNote, StateNote, TaskNote, TaskState, utc,
 };
 pub use windlass_store::{
-    DrainAtClose, JournalRow, Kind, SessionFilter, SessionRow, Settings, Store, StoreError,
-    VerifyError,
+    DrainAtClose, JournalRow, SessionFilter, SessionRow, Store, StoreError, StoreSettings,
+    StoredKind, VerifyError,
 };

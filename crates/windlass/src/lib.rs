@@ -52,7 +52,7 @@
 //!
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
-//! use windlass::{Effects, FunctionTool, Kinds, Output, ToolCall, ToolError, Windlass};
+//! use windlass::{Effects, FunctionTool, EffectKinds, Output, ToolCall, ToolError, Windlass};
 //!
 //! /// Count the lines of a file.
 //! #[derive(Deserialize, JsonSchema)]
@@ -66,7 +66,7 @@
 //! # let folder = tempfile::tempdir().unwrap();
 //! # std::fs::write(folder.path().join("poem.txt"), "one\ntwo\n").unwrap();
 //! let effects = |args: &Count| Effects::read(&args.path);
-//! let count = FunctionTool::new("count", Kinds::READ, effects, |cx, args: Count| async move {
+//! let count = FunctionTool::new("count", EffectKinds::READ, effects, |cx, args: Count| async move {
 //!     let file = cx.files().open(&args.path)?.file;
 //!     let text = std::io::read_to_string(file).map_err(|error| ToolError::failed(error.to_string()))?;
 //!     cx.progress(1, Some(1), "files counted");
@@ -85,13 +85,13 @@
 //! # Decisions by people
 //!
 //! Where nothing allows or denies a call, a person is asked, through an [`Attendant`](people::Attendant). Without one, such a call is
-//! denied at once. A closure is an attendant. A page or a chat registers [`Listening`](people::Listening) instead, hears of the question as
+//! denied at once. A closure is an attendant. A page or a chat registers [`EventAttendant`](people::EventAttendant) instead, hears of the question as
 //! an event and answers by its id:
 //!
 //! ```
 //! use serde_json::json;
 //! use windlass::event::EventKind;
-//! use windlass::people::{Answer, Listening};
+//! use windlass::people::{Answer, EventAttendant};
 //! use windlass::{Outcome, ToolCall, Windlass};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -99,7 +99,7 @@
 //! # let folder = tempfile::tempdir()?;
 //! let windlass = Windlass::builder(folder.path()).build()?;
 //! let session = windlass.new_session();
-//! let _there = windlass.engine().attend(session.id(), Listening::default());
+//! let _there = windlass.engine().attend(session.id(), EventAttendant::default());
 //! let mut events = windlass.subscribe();
 //!
 //! let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a\n"}));
@@ -121,10 +121,10 @@
 //!
 //! # Events
 //!
-//! [`Windlass::subscribe`] tells all that happens; a [`Filter`](event::Filter) narrows it to a session or a call.
+//! [`Windlass::subscribe`] tells all that happens; a [`EventFilter`](event::EventFilter) narrows it to a session or a call.
 //!
 //! ```
-//! use windlass::event::{EventKind, Filter};
+//! use windlass::event::{EventKind, EventFilter};
 //! use windlass::{ToolCall, Windlass};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -132,7 +132,7 @@
 //! # let folder = tempfile::tempdir().unwrap();
 //! let windlass = Windlass::builder(folder.path()).build()?;
 //! let session = windlass.new_session();
-//! let mut events = windlass.engine().subscribe_to(Filter::session(session.id()));
+//! let mut events = windlass.engine().subscribe_to(EventFilter::session(session.id()));
 //! windlass.call(&session, ToolCall::new("list", serde_json::json!({}))).await;
 //! loop {
 //!     match events.next().await.kind {
@@ -185,8 +185,8 @@
 //! [`Windlass::child_session`] one for a sub-agent, which ends with its parent.
 //!
 //! ```
-//! use windlass::process::Level;
-//! use windlass::session::Limits;
+//! use windlass::process::SandboxLevel;
+//! use windlass::session::SessionLimits;
 //! use windlass::tool::{Predicate, ToolSelection};
 //! use windlass::Windlass;
 //!
@@ -197,9 +197,9 @@
 //! // A choice of tools that was saved as JSON.
 //! let selection: ToolSelection = serde_json::from_str(r#"{"disabled": ["bash"]}"#)?;
 //! let session = windlass.new_session_with(&selection);
-//! let limits = Limits {
+//! let limits = SessionLimits {
 //!     tools: Predicate::allow(["read", "grep", "bash"]),
-//!     sandbox: Some(Level::ReadOnly),
+//!     sandbox: Some(SandboxLevel::ReadOnly),
 //!     ..Limits::default()
 //! };
 //! let reviewer = windlass.child_session(&session, limits);
@@ -223,8 +223,8 @@
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
 //! use serde_json::json;
-//! use windlass::state::{MemoryState, StatePlace, StateScope, StateStore};
-//! use windlass::{Context, Effects, FunctionTool, Kinds, Output, ToolCall, Windlass};
+//! use windlass::state::{MemoryState, StateOwner, StateScope, StateStore};
+//! use windlass::{Context, Effects, FunctionTool, EffectKinds, Output, ToolCall, Windlass};
 //!
 //! /// Set what is to be done.
 //! #[derive(Deserialize, JsonSchema)]
@@ -240,13 +240,13 @@
 //!     cx.state().update(StateScope::Session, "todo", |_| Ok(Some(json!(args.items))))?;
 //!     Ok(Output::text("noted"))
 //! };
-//! let todo = FunctionTool::new("todo", Kinds::STATE, |_| Effects::state("todo"), set);
+//! let todo = FunctionTool::new("todo", EffectKinds::STATE, |_| Effects::state("todo"), set);
 //! let store = Arc::new(MemoryState::default()); // Yours implements `StateStore`.
 //! let windlass = Windlass::builder(folder.path()).tool(todo).state_store(store.clone()).build()?;
 //!
 //! let session = windlass.new_session();
 //! windlass.call(&session, ToolCall::new("todo", json!({"items": ["test"]}))).await;
-//! let place = StatePlace::Session(session.id().clone());
+//! let place = StateOwner::Session(session.id().clone());
 //! assert_eq!(store.get(&place, "todo")?.expect("it was set").value, json!(["test"]));
 //! # Ok(())
 //! # }
@@ -316,7 +316,7 @@
 //! | test your tools | [`testing`] |
 //!
 //! The most used names stand here as well as in their modules. Settings have a `Default`: fill in what you need and end with
-//! `..Limits::default()`, so that a new field breaks nothing. Some examples on the pages of types name the crate below that a type comes
+//! `..SessionLimits::default()`, so that a new field breaks nothing. Some examples on the pages of types name the crate below that a type comes
 //! from:
 //! `windlass_core::Budget` is `windlass::session::Budget` for you.
 
@@ -345,8 +345,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use windlass_core::{
-    CallResult, Content, Context, Effects, Event, FunctionTool, Kinds, Mode, Outcome, Output, Rule,
-    Session, Tool, ToolCall, ToolError, quote, testing,
+    CallResult, Content, Context, EffectKinds, Effects, Event, FunctionTool, Mode, Outcome, Output,
+    Rule, Session, Tool, ToolCall, ToolError, quote, testing,
 };
 
 pub use crate::builder::Builder;
@@ -356,8 +356,8 @@ use crate::engine::Engine;
 pub use crate::error::Error;
 use crate::event::Subscription;
 use crate::journal::Store;
-use crate::session::{CallId, Limits};
-use crate::tool::{Overrides, Spec};
+use crate::session::{CallId, SessionLimits};
+use crate::tool::{Overrides, ToolSpec};
 use crate::undo::UndoStores;
 
 /// An engine with this machine as its host and the built-in tools. Cheap to clone.
@@ -428,7 +428,7 @@ impl Windlass {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn new_session_with(&self, limits: impl Into<Limits>) -> Arc<Session> {
+    pub fn new_session_with(&self, limits: impl Into<SessionLimits>) -> Arc<Session> {
         Arc::new(Session::new(self.engine.new_session_id()).narrow(limits))
     }
 
@@ -436,21 +436,25 @@ impl Windlass {
     /// [`Session::child`] takes an id of your own and settings too.
     ///
     /// ```
-    /// use windlass::session::Limits;
+    /// use windlass::session::SessionLimits;
     /// use windlass::{Mode, Outcome, ToolCall, Windlass};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), windlass::Error> {
     /// # let folder = tempfile::tempdir().unwrap();
     /// let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).build()?;
     /// let parent = windlass.new_session();
-    /// let child = windlass.child_session(&parent, Limits { mode: Some(Mode::Plan), ..Limits::default() });
+    /// let child = windlass.child_session(&parent, SessionLimits { mode: Some(Mode::Plan), ..Limits::default() });
     /// let write = ToolCall::new("write", serde_json::json!({"path": "a.txt", "content": "a\n"}));
     /// assert_eq!(windlass.call(&child, write.clone()).await.outcome, Outcome::Denied);
     /// assert_eq!(windlass.call(&parent, write).await.outcome, Outcome::Ok);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn child_session(&self, parent: &Session, limits: impl Into<Limits>) -> Arc<Session> {
+    pub fn child_session(
+        &self,
+        parent: &Session,
+        limits: impl Into<SessionLimits>,
+    ) -> Arc<Session> {
         let id = self.engine.new_session_id();
         Arc::new(parent.child(id, limits, &Overrides::default()))
     }
@@ -474,7 +478,7 @@ impl Windlass {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn tools(&self, session: &Arc<Session>) -> Vec<Spec> {
+    pub async fn tools(&self, session: &Arc<Session>) -> Vec<ToolSpec> {
         self.engine.tools(session).await
     }
 

@@ -22,17 +22,17 @@
 //! | to | see |
 //! |---|---|
 //! | ask people | [`Attendant`], [`ApprovalRequest`], [`Builder::attendant`](crate::Builder::attendant) |
-//! | answer by id, from another thread or process | [`Listening`], [`Engine::attend`](crate::engine::Engine::attend), [`Engine::answer`](crate::engine::Engine::answer) |
-//! | say yes or no, for how long and why | [`Answer`], [`Scope`], [`Reply`] |
+//! | answer by id, from another thread or process | [`EventAttendant`], [`Engine::attend`](crate::engine::Engine::attend), [`Engine::answer`](crate::engine::Engine::answer) |
+//! | say yes or no, for how long and why | [`Answer`], [`Scope`], [`AttendantReply`] |
 //! | show the changes of a call | [`Difference`] |
 //! | answer questions of tools | [`QuestionRequest`], [`Question`], [`QuestionAnswer`] |
-//! | keep open approvals elsewhere | [`Book`], [`ApprovalFile`], [`MemoryBook`] |
+//! | keep open approvals elsewhere | [`InquiryBook`], [`ApprovalFile`], [`MemoryBook`] |
 
 pub use crate::approval_diff::Difference;
 pub use windlass_core::{
-    Answer, AnswerError, Approval, ApprovalAnswered, ApprovalRequest, Asker, Attendance, Attendant,
-    Book, BuiltChange, FileChange, Held, HeldDifference, Inquiry, InquiryState, Listening,
-    MemoryBook, Question, QuestionAnswer, QuestionAnswered, QuestionOption, QuestionRequest, Reply,
-    Scope, Selection, Settled,
+    Answer, AnswerError, Approval, ApprovalAnswered, ApprovalRequest, ApprovalState, Attendant,
+    AttendantRegistration, AttendantReply, BuiltChange, EventAttendant, FileChange, HeldDiff,
+    Inquiry, InquiryBook, InquiryState, MemoryBook, Question, QuestionAnswer, QuestionAnswered,
+    QuestionOption, QuestionRequest, Requester, Scope, Selection, WaitGuard,
 };
 pub use windlass_store::{ApprovalFile, QuestionFile};

@@ -18,16 +18,16 @@
 //! | to | see |
 //! |---|---|
 //! | choose the decision without a rule | [`Mode`], [`Builder::mode`](crate::Builder::mode) |
-//! | write rules | [`Rule`], [`Ruling`], [`Decision`], [`Builder::rule`](crate::Builder::rule) |
-//! | ask for the decision about a call, and its reason | [`Engine::explain`](crate::engine::Engine::explain), [`Verdict`], [`Decided`] |
+//! | write rules | [`Rule`], [`ActiveRule`], [`Decision`], [`Builder::rule`](crate::Builder::rule) |
+//! | ask for the decision about a call, and its reason | [`Engine::explain`](crate::engine::Engine::explain), [`Verdict`], [`ExplainedDecision`] |
 //! | redact values | [`Secrets`], [`SecretValue`], [`Builder::secrets`](crate::Builder::secrets) |
 //! | deny access to files | [`HardDenies`], [`PathGlob`], [`Builder::protect`](crate::Builder::protect) |
 
 pub use windlass_core::{
-    Decided, DecidedBy, Decision, DirectWrites, FileRights, GitPart, GitPlace, Grant, HardDenies,
-    Keep, Layer, Mode, OutsidePaths, PASS_THROUGH, PROTECTED_PLACES, PathGlob, Policy,
-    ProtectedPlace, ProtectedScope, Resource, RiskLevel, Rule, RuleError, Ruling, SecretName,
-    SecretValue, Secrets, Situation, Verdict, When, begins_protected_place, git_place,
-    holds_credential, is_protected_when_absent, protected_beginning_with, protected_entries,
-    protected_reason, system_directory,
+    ActiveRule, AskTime, DecidedBy, Decision, DecisionContext, DirectWrites, ExplainedDecision,
+    FileRights, GitPart, GitPath, Grant, HardDenies, KeptChanges, Layer, Mode, OutsidePaths,
+    PASS_THROUGH, PROTECTED_PLACES, PathGlob, Policy, ProtectedPath, ProtectedScope, Resource,
+    RiskLevel, Rule, RuleError, SecretName, SecretValue, Secrets, Verdict, begins_protected_place,
+    git_place, holds_credential, is_protected_when_absent, protected_beginning_with,
+    protected_entries, protected_reason, system_directory,
 };

@@ -2,9 +2,9 @@
 //!
 //! ```
 //! use windlass::Windlass;
-//! use windlass::process::{Confinement, Level, ProcessSettings};
+//! use windlass::process::{Confinement, SandboxLevel, ProcessSettings};
 //! # let folder = tempfile::tempdir().unwrap();
-//! let confinement = Confinement { level: Level::Staged, ..Confinement::default() };
+//! let confinement = Confinement { level: SandboxLevel::Staged, ..Confinement::default() };
 //! let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
 //! let windlass = Windlass::builder(folder.path()).processes(settings).build()?;
 //! # drop(windlass);
@@ -14,12 +14,12 @@
 //! A tool can keep the output and the errors of a program apart:
 //!
 //! ```
-//! use windlass::process::{Errors, ProcessRequest, Program};
+//! use windlass::process::{StderrTarget, ProcessRequest, Program};
 //! use windlass::{Context, Output, ToolError};
 //! async fn build(cx: Context) -> Result<Output, ToolError> {
 //!     let directory = cx.files().resolve(".".as_ref())?;
 //!     let request = ProcessRequest {
-//!         errors: Errors::Apart,
+//!         errors: StderrTarget::Apart,
 //!         ..ProcessRequest::new(Program::words(["make", "all"]), directory)
 //!     };
 //!     let (job, _) = cx.processes()?.run(request, None, None).await?;
@@ -30,17 +30,17 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | confine programs | [`Confinement`], [`Level`], [`NetworkAccess`], [`check_hosts`] |
+//! | confine programs | [`Confinement`], [`SandboxLevel`], [`NetworkAccess`], [`check_hosts`] |
 //! | choose the shell | [`Shell`], [`Builder::shell`](crate::Builder::shell) |
 //! | set limits and the environment | [`ProcessSettings`], [`Builder::processes`](crate::Builder::processes) |
 //! | start a program from a tool | [`ProcessDoor`](crate::tool::ProcessDoor), [`ProcessRequest`], [`Program`], [`Stdin`] |
 //! | read its output, and its end | [`Job`], [`JobEnd`], [`ProcessEnd`] |
 
 pub use windlass_core::{
-    Absence, Access, Backend, ChangeKind, Changed, ChangedTo, Confinement, Errors, FoundText,
-    Grammar, HeldChanges, HeldFor, Job, JobEnd, Level, Meter, NetworkAccess, PathUse, Process,
-    ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Shell, Signal,
-    Stage, Stdin, TerminalSize, Tracking,
+    Absence, Access, Backend, ChangeKind, ChangedTo, Confinement, FoundText, Grammar, HeldChanges,
+    Job, JobEnd, NetworkAccess, PathUse, Process, ProcessChange, ProcessChanges, ProcessEnd,
+    ProcessRequest, Processes, Program, ProgramChangeReport, SandboxLevel, Shell, Signal,
+    StageHold, StageStorage, StderrTarget, Stdin, TerminalSize, Tracking, TrafficMeter,
 };
 pub use windlass_host::{
     LocalProcesses, ProcessSettings, ProxyError, ShellError, control_group, hide_memory,

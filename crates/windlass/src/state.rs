@@ -3,10 +3,10 @@
 //! ```
 //! use std::sync::Arc;
 //! use windlass::Windlass;
-//! use windlass::state::{MemoryState, StatePlace, StateStore};
+//! use windlass::state::{MemoryState, StateOwner, StateStore};
 //! # let folder = tempfile::tempdir().unwrap();
 //! let store = Arc::new(MemoryState::default());
-//! store.replace(&StatePlace::Person, "motto", 0, Some(&"slowly, but well".into()))?;
+//! store.replace(&StateOwner::Person, "motto", 0, Some(&"slowly, but well".into()))?;
 //! let windlass = Windlass::builder(folder.path()).state_store(store).build()?;
 //! # drop(windlass);
 //! # Ok::<(), windlass::Error>(())
@@ -15,11 +15,11 @@
 //! | to | see |
 //! |---|---|
 //! | keep a value in a tool | [`StateDoor`], [`StateScope`] |
-//! | keep values elsewhere | [`StateStore`], [`StatePlace`], [`StateEntry`], [`Builder::state_store`](crate::Builder::state_store) |
+//! | keep values elsewhere | [`StateStore`], [`StateOwner`], [`StateEntry`], [`Builder::state_store`](crate::Builder::state_store) |
 //! | search documents in a tool | [`IndexDoor`], [`Document`], [`Passage`] |
-//! | keep the index elsewhere | [`TextIndex`], [`Indexed`], [`Builder::text_index`](crate::Builder::text_index) |
+//! | keep the index elsewhere | [`TextIndex`], [`IndexedDocuments`], [`Builder::text_index`](crate::Builder::text_index) |
 
 pub use windlass_core::{
-    Document, IndexDoor, Indexed, MemoryState, Passage, StateDoor, StateEntry, StatePlace,
+    Document, IndexDoor, IndexedDocuments, MemoryState, Passage, StateDoor, StateEntry, StateOwner,
     StateScope, StateStore, TextIndex,
 };

@@ -64,17 +64,18 @@
 //! | reach the machine from a tool | [`Context`], [`FilesDoor`], [`ProcessDoor`], [`NetDoor`], [`PeopleDoor`], [`UndoDoor`] |
 //! | report an error to the model | [`ToolError`], [`FailureReason`] |
 //! | choose tools | [`ToolSelection`], [`Predicate`], [`Role`] |
-//! | describe tools | [`Spec`], [`About`], [`Example`] |
+//! | describe tools | [`ToolSpec`], [`ToolDetails`], [`Example`] |
 //! | make a command a tool | [`CommandFile`], [`command_files`], [`CommandTool`], [`Builder::command_tools`](crate::Builder::command_tools) |
 //! | list the built-in tools | [`BUILTIN`] |
 
 pub use crate::command_tools::{CommandFile, command_files};
 pub use windlass_core::{
-    About, AnyTool, Author, BoxFuture, CallResult, Content, Context, DynamicTool, EmbeddedResource,
-    Example, FailureReason, FilesDoor, FunctionTool, Handle, Loaded, Merge, Message, Metadata,
-    ModelCall, NetDoor, Outcome, Output, Overrides, PeopleDoor, Piece, Plain, Planned, PlannedCall,
-    PlannedTool, Predicate, Printed, PrintedPiece, ProcessDoor, ResourceBody, Role, Scene, Spec,
-    Tool, ToolCall, ToolError, ToolSelection, Toolbox, ToolboxError, ToolsChanged, Toolset,
-    Transcript, UndoDoor, WalkSettings, likeness, nearest, plain,
+    AnyTool, Author, BoxFuture, CallResult, Content, Context, DynamicTool, EmbeddedResource,
+    ErrorMessage, Example, FailureReason, FilesDoor, FunctionTool, LoadedTools, Metadata,
+    ModelCallPosition, NameClash, NetDoor, Outcome, Output, Overrides, PeopleDoor, PlanContext,
+    Planned, PlannedCall, PlannedTool, Predicate, Printed, PrintedPiece, ProcessDoor, ResourceBody,
+    Role, TerminalText, Tool, ToolCall, ToolDetails, ToolError, ToolHandle, ToolSelection,
+    ToolSpec, Toolbox, ToolboxError, ToolsChanged, Toolset, Transcript, TranscriptPiece, UndoDoor,
+    WalkSettings, likeness, nearest, plain,
 };
 pub use windlass_tools::{BUILTIN, CommandDefinition, CommandTool, DefinitionError, diff};

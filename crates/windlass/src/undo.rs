@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::{
-    ApprovalId, Book as _, CallId, CallResult, CommitState, Handle, History, Host, Journal,
-    MemoryHistory, PLANTED_REMOVAL, Proposal, Proposals, Query, Record, RecordKind, Recovered,
-    Recovery, Session, SessionId, Shelf, Snapshot, ToolError, TurnId, UndoPlan, finish_removal,
-    recover,
+    ApprovalId, CallId, CallResult, CheckpointQuery, CommitState, History, Host, InquiryBook as _,
+    Journal, MemoryHistory, PLANTED_REMOVAL, Proposal, ProposalStore, Proposals, Record,
+    RecordKind, Recovered, Recovery, Session, SessionId, Snapshot, ToolError, ToolHandle, TurnId,
+    UndoPlan, finish_removal, recover,
 };
 use windlass_host::LocalFiles;
 use windlass_store::{ApprovalFile, HistorySettings, ProposalShelf, UndoHistory};
@@ -69,9 +69,9 @@ pub(crate) struct UndoStores {
     /// The same history, if it is kept in a state directory.
     pub(crate) on_disk: Option<Arc<UndoHistory>>,
     /// Store of proposals.
-    proposal_shelf: Option<Arc<dyn Shelf>>,
+    proposal_shelf: Option<Arc<dyn ProposalStore>>,
     /// Store of snapshots.
-    snapshot_shelf: Option<Arc<dyn Shelf>>,
+    snapshot_shelf: Option<Arc<dyn ProposalStore>>,
     /// One line for each recovery that was made at the start.
     pub(crate) recovered: Vec<String>,
 }
@@ -215,7 +215,7 @@ impl Windlass {
     /// Calls the undo tool on behalf of a person.
     async fn undo_with(&self, session: &Arc<Session>, what: &Undo, input: Value) -> CallResult {
         let session = self.reaching_changes(session, what);
-        self.engine().act_for_person(&session, Handle::Static(UNDO_ANY), input).await
+        self.engine().act_for_person(&session, ToolHandle::Static(UNDO_ANY), input).await
     }
 
     /// Turns a session into one whose changes become proposals instead of changing files. Needs [`Builder::state`](crate::Builder::state).
@@ -251,10 +251,12 @@ impl Windlass {
     /// Returns the session with access to the `/tmp` of the session that made the changes.
     fn reaching_changes(&self, session: &Arc<Session>, what: &Undo) -> Arc<Session> {
         let query = match what {
-            Undo::Last => Query::LastOfWorkspace(self.undo_stores.host.files().workspace().into()),
-            Undo::Call(call) => Query::Call(call.clone()),
-            Undo::Turn(turn) => Query::Turn(turn.clone()),
-            Undo::Session(session) => Query::Session(session.clone()),
+            Undo::Last => {
+                CheckpointQuery::LastOfWorkspace(self.undo_stores.host.files().workspace().into())
+            }
+            Undo::Call(call) => CheckpointQuery::Call(call.clone()),
+            Undo::Turn(turn) => CheckpointQuery::Turn(turn.clone()),
+            Undo::Session(session) => CheckpointQuery::Session(session.clone()),
         };
         // If there is nothing to undo, the undo itself says why.
         match UndoPlan::tmp_session(&*self.undo_stores.history, &query) {
@@ -320,12 +322,12 @@ impl Windlass {
     }
 
     /// Returns the store of proposals; an error without a state directory.
-    fn proposal_shelf(&self) -> Result<Arc<dyn Shelf>, Error> {
+    fn proposal_shelf(&self) -> Result<Arc<dyn ProposalStore>, Error> {
         self.undo_stores.proposal_shelf.clone().ok_or(Error::NoState("proposals"))
     }
 
     /// Returns the store of snapshots; an error without a state directory.
-    fn snapshot_shelf(&self) -> Result<Arc<dyn Shelf>, Error> {
+    fn snapshot_shelf(&self) -> Result<Arc<dyn ProposalStore>, Error> {
         self.undo_stores.snapshot_shelf.clone().ok_or(Error::NoState("snapshots"))
     }
 }

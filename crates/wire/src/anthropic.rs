@@ -2,13 +2,18 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Format, object};
-use windlass_core::{CallResult, Content, Spec};
+use super::{Format, RequestedCall, object};
+use windlass_core::{CallResult, Content, ToolSpec};
 
 /// Takes a `tool_use` block; `None` for anything else.
-pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
+pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<RequestedCall> {
     (map.get("type")? == "tool_use").then(|| {
-        Asked::new(Format::Anthropic, map.remove("id"), map.remove("name"), map.remove("input"))
+        RequestedCall::new(
+            Format::Anthropic,
+            map.remove("id"),
+            map.remove("name"),
+            map.remove("input"),
+        )
     })
 }
 
@@ -104,10 +109,10 @@ fn read_block(mut block: Value) -> Content {
 }
 
 /// Makes a tool definition.
-pub(super) fn definition(spec: &Spec) -> Value {
+pub(super) fn definition(spec: &ToolSpec) -> Value {
     json!({
         "name": spec.name,
         "description": spec.description,
-        "input_schema": super::subset(&spec.input_schema, super::Rules::ANTHROPIC),
+        "input_schema": super::subset(&spec.input_schema, super::SchemaKeywords::ANTHROPIC),
     })
 }

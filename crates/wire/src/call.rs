@@ -21,7 +21,7 @@ use windlass_core::{CallId, CallResult, Outcome, Output, SessionId, ToolCall, To
 /// assert_eq!(asked.into_call().id.as_deref(), Some("a"));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct RequestedCall {
     /// Format for the response.
     pub format: Format,
     /// The call, or the reason why it is malformed.
@@ -51,7 +51,7 @@ pub struct BadCall {
     pub why: String,
 }
 
-impl Asked {
+impl RequestedCall {
     /// Creates a call from parsed parts; wrong parts make it a [`BadCall`].
     pub(super) fn new(
         format: Format,
@@ -127,7 +127,7 @@ impl BadCall {
 /// ])).unwrap();
 /// assert_eq!(turn.len(), 3);
 /// ```
-pub fn read_calls(value: Value) -> Result<Vec<Asked>, WireError> {
+pub fn read_calls(value: Value) -> Result<Vec<RequestedCall>, WireError> {
     read_turn(value)?.into_iter().collect()
 }
 
@@ -141,7 +141,7 @@ pub fn read_calls(value: Value) -> Result<Vec<Asked>, WireError> {
 /// assert!(turn[0].is_ok());
 /// assert!(turn[1].as_ref().unwrap_err().to_string().starts_with("item 3 of the list, the number 5, is not a tool call"));
 /// ```
-pub fn read_turn(value: Value) -> Result<Vec<Result<Asked, WireError>>, WireError> {
+pub fn read_turn(value: Value) -> Result<Vec<Result<RequestedCall, WireError>>, WireError> {
     let found = described(&value);
     let mut turn = Vec::new();
     match value {
@@ -206,7 +206,7 @@ struct NotACallError {
 }
 
 /// Takes the calls out of one item. Fails for an item that is neither a call nor text around calls.
-fn take_calls(item: Value) -> Result<Vec<Asked>, NotACallError> {
+fn take_calls(item: Value) -> Result<Vec<RequestedCall>, NotACallError> {
     let Value::Object(mut map) = item else {
         return Err(NotACallError { found: described(&item) });
     };
@@ -220,7 +220,7 @@ fn take_calls(item: Value) -> Result<Vec<Asked>, NotACallError> {
 }
 
 /// Takes a provider's call, or all calls of a provider's message. Returns false if it is neither.
-fn take(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
+fn take(map: &mut Map<String, Value>, calls: &mut Vec<RequestedCall>) -> bool {
     let readers = [anthropic::take_call, openai::take_call, gemini::take_call];
     match readers.iter().find_map(|read| read(map)) {
         Some(call) => {
@@ -237,7 +237,7 @@ const PART_KEYS: [&str; 4] = ["tool_calls", "content", "parts", "output"];
 const ALTERNATIVE_KEYS: [&str; 2] = ["choices", "candidates"];
 
 /// Takes the calls of a provider's message or response. Returns false if it is none.
-fn take_message(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
+fn take_message(map: &mut Map<String, Value>, calls: &mut Vec<RequestedCall>) -> bool {
     let says = |key: &str, words: &[&str]| match map.get(key) {
         None | Some(Value::Null) => true,
         Some(value) => value.as_str().is_some_and(|word| words.contains(&word)),
@@ -276,7 +276,7 @@ fn is_text_part(map: &Map<String, Value>) -> bool {
 }
 
 /// Takes a call in our own form. A bare `name` counts only without other keys, since the definition of a tool has a name, too.
-fn take_plain_call(map: &mut Map<String, Value>) -> Option<Asked> {
+fn take_plain_call(map: &mut Map<String, Value>) -> Option<RequestedCall> {
     if map.contains_key("type") {
         return None;
     }
@@ -290,7 +290,7 @@ fn take_plain_call(map: &mut Map<String, Value>) -> Option<Asked> {
         return None;
     };
     let input = input.and_then(|key| map.remove(key));
-    Some(Asked::new(Format::Plain, map.remove("id"), map.remove(name), input))
+    Some(RequestedCall::new(Format::Plain, map.remove("id"), map.remove(name), input))
 }
 
 /// Converts an id to text; `None` if it is empty or neither text nor number.

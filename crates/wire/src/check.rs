@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Format, Rules};
+use super::{Format, SchemaKeywords};
 
 /// The first rule of its provider that a definition breaks.
 ///
@@ -82,9 +82,9 @@ fn check_name_and_description(
 fn check_root(format: Format, schema: &Value) -> Result<(), WireDefinitionError> {
     let rules = match format {
         Format::Plain => return Ok(()),
-        Format::Anthropic => Rules::ANTHROPIC,
-        Format::OpenAiChat | Format::OpenAiResponses => Rules::OPENAI,
-        Format::Gemini => Rules::GEMINI,
+        Format::Anthropic => SchemaKeywords::ANTHROPIC,
+        Format::OpenAiChat | Format::OpenAiResponses => SchemaKeywords::OPENAI,
+        Format::Gemini => SchemaKeywords::GEMINI,
     };
     for keyword in ["anyOf", "oneOf", "allOf", "enum", "const", "not"] {
         ensure(schema.get(keyword).is_none(), || format!("`{keyword}` is at the root"))?;
@@ -95,7 +95,11 @@ fn check_root(format: Format, schema: &Value) -> Result<(), WireDefinitionError>
 }
 
 /// Checks a schema and those below it.
-fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), WireDefinitionError> {
+fn check_schema(
+    schema: &Value,
+    rules: SchemaKeywords,
+    place: &str,
+) -> Result<(), WireDefinitionError> {
     let map = schema
         .as_object()
         .ok_or_else(|| WireDefinitionError::new(format!("{place} is no object")))?;
@@ -108,7 +112,7 @@ fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), WireDef
         let known = name.as_str().is_some_and(|name| properties.contains_key(name));
         ensure(known, || format!("{place} requires {name}, which is no property"))?;
     }
-    if rules == Rules::GEMINI {
+    if rules == SchemaKeywords::GEMINI {
         check_openapi(map, place)?;
     }
     let is_list = map.get("type").is_some_and(|name| name == "array");

@@ -3,18 +3,18 @@
 use serde_json::{Map, Value, json};
 
 use super::{Format, anthropic, gemini, openai};
-use windlass_core::{Example, Spec};
+use windlass_core::{Example, ToolSpec};
 
 /// Makes the definition of one tool for a provider, with the part of its schema that the provider accepts.
 ///
 /// ```
-/// use windlass_core::{AnyTool, Handle, testing::MockTool};
+/// use windlass_core::{AnyTool, ToolHandle, testing::MockTool};
 /// use windlass_wire::{Format, definition};
-/// let spec = AnyTool::spec(&*Handle::from(MockTool::named("deploy")));
+/// let spec = AnyTool::spec(&*ToolHandle::from(MockTool::named("deploy")));
 /// assert_eq!(definition(Format::OpenAiChat, &spec)["function"]["name"], "deploy");
 /// assert_eq!(definition(Format::Gemini, &spec).get("parameters"), None);
 /// ```
-pub fn definition(format: Format, spec: &Spec) -> Value {
+pub fn definition(format: Format, spec: &ToolSpec) -> Value {
     match format {
         Format::Plain => plain_definition(spec),
         Format::Anthropic => anthropic::definition(spec),
@@ -32,7 +32,7 @@ pub fn definition(format: Format, spec: &Spec) -> Value {
 /// assert_eq!(definitions(Format::Anthropic, &[]), json!([]));
 /// assert_eq!(definitions(Format::Gemini, &[]), json!({"functionDeclarations": []}));
 /// ```
-pub fn definitions<'s>(format: Format, specs: impl IntoIterator<Item = &'s Spec>) -> Value {
+pub fn definitions<'s>(format: Format, specs: impl IntoIterator<Item = &'s ToolSpec>) -> Value {
     let list = specs.into_iter().map(|spec| definition(format, spec)).collect();
     match format {
         Format::Gemini => json!({"functionDeclarations": Value::Array(list)}),
@@ -41,7 +41,7 @@ pub fn definitions<'s>(format: Format, specs: impl IntoIterator<Item = &'s Spec>
 }
 
 /// Makes our own definition, which has everything, with the kinds of effects by name.
-fn plain_definition(spec: &Spec) -> Value {
+fn plain_definition(spec: &ToolSpec) -> Value {
     let mut tool = Map::new();
     tool.insert("name".into(), spec.name.as_ref().into());
     if let Some(title) = &spec.about.title {

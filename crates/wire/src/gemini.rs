@@ -5,14 +5,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Format, Rules, object, subset};
-use windlass_core::{CallResult, Content, Spec};
+use super::{Format, RequestedCall, SchemaKeywords, object, subset};
+use windlass_core::{CallResult, Content, ToolSpec};
 
 /// Takes a `functionCall`; `None` for anything else.
-pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
+pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<RequestedCall> {
     let key = ["functionCall", "function_call"].into_iter().find(|key| map.contains_key(*key))?;
     let call = map.get_mut(key)?.as_object_mut()?;
-    Some(Asked::new(Format::Gemini, call.remove("id"), call.remove("name"), call.remove("args")))
+    Some(RequestedCall::new(
+        Format::Gemini,
+        call.remove("id"),
+        call.remove("name"),
+        call.remove("args"),
+    ))
 }
 
 /// Makes a `functionCall`.
@@ -133,9 +138,9 @@ fn image_index(piece: &Value) -> Option<usize> {
 }
 
 /// Makes a declaration. Without parameters it has no `parameters` at all, since an empty object is refused.
-pub(super) fn definition(spec: &Spec) -> Value {
+pub(super) fn definition(spec: &ToolSpec) -> Value {
     let mut declaration = json!({"name": spec.name, "description": spec.description});
-    let parameters = subset(&spec.input_schema, Rules::GEMINI);
+    let parameters = subset(&spec.input_schema, SchemaKeywords::GEMINI);
     let has_some =
         parameters.get("properties").and_then(Value::as_object).is_some_and(|map| !map.is_empty());
     if let (true, Some(map)) = (has_some, declaration.as_object_mut()) {

@@ -19,11 +19,11 @@ mod subset;
 
 use serde_json::{Map, Value};
 
-pub use call::{Asked, BadCall, read_calls, read_turn, write_call};
+pub use call::{BadCall, RequestedCall, read_calls, read_turn, write_call};
 pub use check::{WireDefinitionError, check_definition};
 pub use definition::{definition, definitions};
-pub use reply::{Reply, answer, read_reply, to_api, to_line};
-pub use rules::Rules;
+pub use reply::{CallResponse, answer, read_reply, to_api, to_line};
+pub use rules::SchemaKeywords;
 pub use subset::subset;
 
 /// The JSON format of a provider.

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Format, Rules, object, subset};
-use windlass_core::{CallResult, Content, Spec};
+use super::{Format, RequestedCall, SchemaKeywords, object, subset};
+use windlass_core::{CallResult, Content, ToolSpec};
 
 /// Prefix of the text of a failed call.
 const ERROR_PREFIX: &str = "Error: ";
@@ -18,10 +18,10 @@ const OUTPUT_PREFIX: &str = "Output: ";
 const MAX_CHAT_DESCRIPTION_CHARS: usize = 1024;
 
 /// Takes a call of either API; `None` for anything else.
-pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
+pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<RequestedCall> {
     let kind = map.get("type").map(|kind| kind.as_str().unwrap_or_default());
     match kind {
-        Some("function_call") => Some(Asked::new(
+        Some("function_call") => Some(RequestedCall::new(
             Format::OpenAiResponses,
             map.remove("call_id").or_else(|| map.remove("id")),
             map.remove("name"),
@@ -31,7 +31,7 @@ pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
             let id = map.get("id").cloned();
             let function = inner_call(map)?;
             let (name, arguments) = (function.remove("name"), function.remove("arguments"));
-            Some(Asked::new(Format::OpenAiChat, id, name, arguments))
+            Some(RequestedCall::new(Format::OpenAiChat, id, name, arguments))
         }
         Some(_) => None,
     }
@@ -200,25 +200,25 @@ fn read_item(mut item: Value) -> Content {
 }
 
 /// Makes a definition for chat completions, with a shortened description.
-pub(super) fn chat_definition(spec: &Spec) -> Value {
+pub(super) fn chat_definition(spec: &ToolSpec) -> Value {
     json!({
         "type": "function",
         "function": {
             "name": spec.name,
             "description": truncate_chars(&spec.description, MAX_CHAT_DESCRIPTION_CHARS),
-            "parameters": subset(&spec.input_schema, Rules::OPENAI),
+            "parameters": subset(&spec.input_schema, SchemaKeywords::OPENAI),
         },
     })
 }
 
 /// Makes a definition for the responses API. Sets `strict` to false, since strict schemas, the default there, have no optional
 /// parameters.
-pub(super) fn responses_definition(spec: &Spec) -> Value {
+pub(super) fn responses_definition(spec: &ToolSpec) -> Value {
     json!({
         "type": "function",
         "name": spec.name,
         "description": spec.description,
-        "parameters": subset(&spec.input_schema, Rules::OPENAI),
+        "parameters": subset(&spec.input_schema, SchemaKeywords::OPENAI),
         "strict": false,
     })
 }

@@ -101,7 +101,7 @@ pub fn answer(format: Format, results: &[CallResult]) -> Vec<Value> {
 /// assert_eq!(reply.output.to_text(), "no such file");
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct CallResponse {
     /// Format of the response. Our plain form is read as Anthropic's, of which it is a superset.
     pub format: Format,
     /// Id of the call.
@@ -121,7 +121,7 @@ pub struct Reply {
 /// assert_eq!(reply.output.to_text(), "hello");
 /// assert!(read_reply(json!({"role": "user", "content": "hi"})).is_err());
 /// ```
-pub fn read_reply(value: Value) -> Result<Reply, WireError> {
+pub fn read_reply(value: Value) -> Result<CallResponse, WireError> {
     let found = described(&value);
     let Value::Object(mut map) = value else { return Err(WireError::NotAReply { found }) };
     let mut reply = read_provider_form(&mut map).ok_or(WireError::NotAReply { found })?;
@@ -136,7 +136,7 @@ pub fn read_reply(value: Value) -> Result<Reply, WireError> {
 }
 
 /// Reads a response in the form of a provider; `None` if it is none.
-fn read_provider_form(map: &mut Map<String, Value>) -> Option<Reply> {
+fn read_provider_form(map: &mut Map<String, Value>) -> Option<CallResponse> {
     let word = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default();
     let (format, id_key, content_key) = match (word("type"), word("role")) {
         ("tool_result", _) => (Format::Anthropic, "tool_use_id", "content"),
@@ -153,17 +153,17 @@ fn read_provider_form(map: &mut Map<String, Value>) -> Option<Reply> {
         _ => openai::read_content(content),
     };
     let output = Output { content, is_error, ..Output::default() };
-    Some(Reply { format, id: text(map, id_key), name: text(map, "name"), output })
+    Some(CallResponse { format, id: text(map, id_key), name: text(map, "name"), output })
 }
 
 /// Reads a Gemini `functionResponse`.
-fn read_gemini(map: &mut Map<String, Value>) -> Option<Reply> {
+fn read_gemini(map: &mut Map<String, Value>) -> Option<CallResponse> {
     let key =
         ["functionResponse", "function_response"].into_iter().find(|key| map.contains_key(*key))?;
     let function = map.get_mut(key)?.as_object_mut()?;
     let (content, is_error) = gemini::read_response(function);
     let output = Output { content, is_error, ..Output::default() };
-    Some(Reply {
+    Some(CallResponse {
         format: Format::Gemini,
         id: text(function, "id"),
         name: text(function, "name"),

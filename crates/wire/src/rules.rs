@@ -3,14 +3,14 @@
 /// The schema keywords that a provider accepts.
 ///
 /// ```
-/// use windlass_wire::Rules;
-/// assert!(Rules::OPENAI.accepts("additionalProperties"));
-/// assert!(!Rules::GEMINI.accepts("additionalProperties"));
+/// use windlass_wire::SchemaKeywords;
+/// assert!(SchemaKeywords::OPENAI.accepts("additionalProperties"));
+/// assert!(!SchemaKeywords::GEMINI.accepts("additionalProperties"));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules(u8);
+pub struct SchemaKeywords(u8);
 
-impl Rules {
+impl SchemaKeywords {
     /// JSON Schema without references.
     pub const ANTHROPIC: Self = Self(A);
     /// Keywords that both of OpenAI's APIs accept; of the combinations only `anyOf`.

@@ -7,25 +7,25 @@
 use serde_json::{Map, Value, json};
 
 use super::refs::{inline, map_schemas};
-use super::{Rules, openapi};
+use super::{SchemaKeywords, openapi};
 
 /// Reduces the schema of a tool's arguments to the keywords of a provider. The same schema gives the same bytes.
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_wire::{Rules, subset};
+/// use windlass_wire::{SchemaKeywords, subset};
 /// let schema = json!({
 ///     "type": "object",
 ///     "properties": {"depth": {"$ref": "#/$defs/Depth"}},
 ///     "additionalProperties": false,
 ///     "$defs": {"Depth": {"type": ["integer", "null"], "exclusiveMinimum": 0}},
 /// });
-/// assert_eq!(subset(&schema, Rules::GEMINI), json!({
+/// assert_eq!(subset(&schema, SchemaKeywords::GEMINI), json!({
 ///     "type": "object",
 ///     "properties": {"depth": {"type": "integer", "minimum": 1, "nullable": true}},
 /// }));
 /// ```
-pub fn subset(schema: &Value, rules: Rules) -> Value {
+pub fn subset(schema: &Value, rules: SchemaKeywords) -> Value {
     let root = match inline(schema) {
         Value::Object(map) => object_root(map),
         _ => object_root(Map::new()),
@@ -160,7 +160,7 @@ fn push_new(list: &mut Vec<Value>, more: Vec<Value>) {
 }
 
 /// Reduces a schema and everything below it.
-fn reduce_schema(schema: Value, rules: Rules) -> Value {
+fn reduce_schema(schema: Value, rules: SchemaKeywords) -> Value {
     let Value::Object(mut map) = schema else { return reduce_schema(json!({}), rules) };
     loop {
         if !rules.accepts("allOf") {
@@ -184,7 +184,7 @@ fn reduce_schema(schema: Value, rules: Rules) -> Value {
 }
 
 /// Translates keywords that are not accepted to accepted ones.
-fn translate_keywords(map: &mut Map<String, Value>, rules: Rules) {
+fn translate_keywords(map: &mut Map<String, Value>, rules: SchemaKeywords) {
     if !rules.accepts("oneOf")
         && let Some(options) = map.shift_remove("oneOf")
     {
@@ -219,7 +219,7 @@ fn translate_keywords(map: &mut Map<String, Value>, rules: Rules) {
 }
 
 /// Turns a tuple (`prefixItems`, formerly a list of `items`) into an array whose elements match any of its schemas.
-fn translate_tuple(map: &mut Map<String, Value>, rules: Rules) {
+fn translate_tuple(map: &mut Map<String, Value>, rules: SchemaKeywords) {
     let old = match map.get("items") {
         Some(Value::Array(_)) => map.shift_remove("items"),
         _ => None,

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use windlass::policy::Policy;
 use windlass::testing::MockTool;
-use windlass::{Effects, Kinds, Mode, Outcome, Output, Session, ToolCall, Windlass};
+use windlass::{EffectKinds, Effects, Mode, Outcome, Output, Session, ToolCall, Windlass};
 
 const FEW_IN_FLIGHT: u32 = 100;
 const MANY_IN_FLIGHT: u32 = 10_000;
@@ -46,9 +46,10 @@ async fn main() -> Result<()> {
 
 fn engine(workspace: &PathBuf) -> Result<Windlass> {
     let path = |input: &Value| input["path"].as_str().unwrap_or_default().to_owned();
-    let read = yielding("look").with_effects(Kinds::READ, move |input| Effects::read(path(input)));
-    let write =
-        yielding("change").with_effects(Kinds::WRITE, move |input| Effects::write(path(input)));
+    let read =
+        yielding("look").with_effects(EffectKinds::READ, move |input| Effects::read(path(input)));
+    let write = yielding("change")
+        .with_effects(EffectKinds::WRITE, move |input| Effects::write(path(input)));
     let built = Windlass::builder(workspace)
         .tool(read)
         .tool(write)

@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use windlass::files::Durability;
-use windlass::process::{Confinement, Level, ProcessSettings};
+use windlass::process::{Confinement, ProcessSettings, SandboxLevel};
 use windlass::{Mode, Outcome, Session, ToolCall, Windlass};
 
 /// Runs that are not counted.
@@ -38,9 +38,10 @@ async fn main() -> Result<()> {
     fs::create_dir_all(&small)?;
     let large = directory.join("large");
     fill(&large)?;
-    let off = WindlassRunner::new(&small, &directory.join("state-off"), Level::Off)?;
-    let confined = WindlassRunner::new(&small, &directory.join("state"), Level::Workspace)?;
-    let staged = WindlassRunner::new(&large, &directory.join("state-large"), Level::Workspace)?;
+    let off = WindlassRunner::new(&small, &directory.join("state-off"), SandboxLevel::Off)?;
+    let confined = WindlassRunner::new(&small, &directory.join("state"), SandboxLevel::Workspace)?;
+    let staged =
+        WindlassRunner::new(&large, &directory.join("state-large"), SandboxLevel::Workspace)?;
     let mut seconds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for turn in 0..UNCOUNTED + count {
         let mut note = |name, value| {
@@ -133,7 +134,7 @@ struct WindlassRunner {
 }
 
 impl WindlassRunner {
-    fn new(workspace: &Path, state: &Path, level: Level) -> Result<Self> {
+    fn new(workspace: &Path, state: &Path, level: SandboxLevel) -> Result<Self> {
         let confinement = Confinement { level, ..Confinement::default() };
         let windlass = Windlass::builder(workspace)
             .state(state)

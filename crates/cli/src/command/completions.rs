@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, Command, CommandFactory as _};
 use serde_json::json;
 use windlass::people::Scope;
-use windlass::process::Level;
+use windlass::process::SandboxLevel;
 use windlass::tool::{BUILTIN, Role};
 use windlass::{Mode, Outcome};
 
@@ -42,7 +42,7 @@ fn command_with_values() -> Command {
     Arguments::command()
         .mut_arg("mode", with_values(names(&Mode::NAMES)))
         .mut_arg("role", with_values(names(&Role::NAMES)))
-        .mut_arg("sandbox", with_values(names(&Level::NAMES)))
+        .mut_arg("sandbox", with_values(names(&SandboxLevel::NAMES)))
         .mut_arg("net", with_values(vec!["none", "full"]))
         .mut_arg("tools", with_values(tools.clone()))
         .mut_arg("without", with_values(tools.clone()))

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use windlass::process::{Backend, Confinement, Grammar, Level, NetworkAccess, ProcessSettings};
+use windlass::process::{
+    Backend, Confinement, Grammar, NetworkAccess, ProcessSettings, SandboxLevel,
+};
 use windlass::session::{IdSource as _, RandomIds};
 use windlass::{Mode, Outcome, ToolCall, Windlass};
 
@@ -281,7 +283,7 @@ fn effective_confinement(global: &Global) -> Result<Confinement> {
 /// Attacks the machine from a command in the configured sandbox, and returns a summary; fails if an attack succeeds or the sandbox is off.
 fn sandbox(global: &Global) -> Result<String> {
     let confinement = effective_confinement(global)?;
-    ensure!(confinement.level != Level::Off, "it is off: commands can do all that you can");
+    ensure!(confinement.level != SandboxLevel::Off, "it is off: commands can do all that you can");
     let found = attack::attack_all(&confinement)?;
     Ok(format!("{found} ({confinement})"))
 }
@@ -289,7 +291,7 @@ fn sandbox(global: &Global) -> Result<String> {
 /// Attacks the machine from a command in a sandbox of this backend, even if the configuration uses another one.
 fn backend_check(global: &Global, name: &'static str, backend: Backend) -> Check {
     let used = effective_confinement(global);
-    let is_used = used.is_ok_and(|used| used.level != Level::Off && used.backend == backend);
+    let is_used = used.is_ok_and(|used| used.level != SandboxLevel::Off && used.backend == backend);
     let use_of_it = if is_used { "in use" } else { "not in use" };
     let found = match attack::attack_all(&Confinement { backend, ..Confinement::default() }) {
         Ok(found) => CheckResult::Works(format!("{use_of_it}: {found}")),
@@ -302,7 +304,7 @@ fn backend_check(global: &Global, name: &'static str, backend: Backend) -> Check
 /// Checks that a command runs under seccomp filters, and that they refuse a set-id file.
 fn system_calls(global: &Global) -> Result<String> {
     let confinement = effective_confinement(global)?;
-    if confinement.level == Level::Off {
+    if confinement.level == SandboxLevel::Off {
         return Ok("not filtered: the sandbox is off".to_owned());
     }
     let script = "while read -r name value; do case $name in Seccomp*) echo \"$name $value\";; esac; done < /proc/self/status\n\
@@ -335,7 +337,7 @@ fn plural(count: u32, what: &str) -> String {
 /// Checks that a command cannot connect to a server on this machine, unless the network is open.
 fn network(global: &Global) -> Result<String> {
     let confinement = effective_confinement(global)?;
-    if confinement.network == NetworkAccess::Full || confinement.level == Level::Off {
+    if confinement.network == NetworkAccess::Full || confinement.level == SandboxLevel::Off {
         return Ok("open: commands can reach every host".into());
     }
     let scratch = new_scratch()?;

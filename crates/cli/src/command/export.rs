@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use windlass::Outcome;
-use windlass::journal::{CallFinished, CallStarted, JournalRow, Kind, Store};
+use windlass::journal::{CallFinished, CallStarted, JournalRow, Store, StoredKind};
 use windlass::policy::Secrets;
 use windlass::session::{CallId, SessionId, TurnId};
 
@@ -136,11 +136,11 @@ impl Spans {
     fn add(&mut self, row: &JournalRow) -> Option<Value> {
         let (session, turn, call) = (row.session.clone()?, row.turn.clone()?, row.call.clone()?);
         match row.kind {
-            Kind::Started => {
+            StoredKind::Started => {
                 self.begun.insert(call, (row.at, row.body_as()));
                 None
             }
-            Kind::Finished => {
+            StoredKind::Finished => {
                 let begun = self.begun.remove(&call);
                 let body: CallFinished<'_> = row.body_as().unwrap_or_default();
                 let duration = body.duration_us.unwrap_or(0);

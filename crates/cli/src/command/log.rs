@@ -12,10 +12,10 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass::journal::{
-    CallExtended, CallFinished, CallStarted, JobEnded, JournalRow, Kind, Recovery, Store,
+    CallExtended, CallFinished, CallStarted, JobEnded, JournalRow, Recovery, Store, StoredKind,
     VerifyError, utc,
 };
-use windlass::policy::{Decided, Decision, Secrets};
+use windlass::policy::{Decision, ExplainedDecision, Secrets};
 use windlass::tool::{BUILTIN, nearest};
 use windlass::{Outcome, quote};
 
@@ -201,16 +201,16 @@ fn line(row: &JournalRow, paint: Paint) -> String {
         paint.dim(&quote::visible(&session))
     );
     let description = match row.kind {
-        Kind::Started => format!(
+        StoredKind::Started => format!(
             "{} {} {}",
             paint.dim("▶"),
             paint.bold(&quote::visible(tool)),
             row.body_as::<CallStarted<'_>>().map_or_else(String::new, |body| begun(&body, paint))
         ),
-        Kind::Finished => finished(row, tool, paint),
-        Kind::JobEnded => job_ended(row, tool, paint),
-        Kind::Extended => extended(row, tool, paint),
-        Kind::Recovered => format!(
+        StoredKind::Finished => finished(row, tool, paint),
+        StoredKind::JobEnded => job_ended(row, tool, paint),
+        StoredKind::Extended => extended(row, tool, paint),
+        StoredKind::Recovered => format!(
             "{} {}",
             paint.yellow("recovered"),
             row.body_as::<Recovery>().map_or_else(String::new, |body| one_line(&body.text.into()))
@@ -237,7 +237,7 @@ fn begun(body: &CallStarted<'_>, paint: Paint) -> String {
 }
 
 /// Describes the decision that let a call begin. An ask without an answer then is about the changes, after the command has run.
-fn decision_text(decided: &Decided) -> String {
+fn decision_text(decided: &ExplainedDecision) -> String {
     match (decided.decision, &decided.settled_by) {
         (Decision::Ask, None) => format!("{decided}, about what it changes"),
         _ => decided.to_string(),

@@ -8,10 +8,10 @@ use anyhow::Result;
 use windlass::Session;
 use windlass::engine::Engine;
 use windlass::people::{
-    Answer, ApprovalRequest, Attendant, Difference, QuestionAnswer, QuestionRequest, Reply,
+    Answer, ApprovalRequest, Attendant, AttendantReply, Difference, QuestionAnswer, QuestionRequest,
 };
 use windlass::tool::BoxFuture;
-use windlass::tool::diff::Look;
+use windlass::tool::diff::DiffFormat;
 use windlass_hub::Recording;
 use windlass_mcp::Options;
 
@@ -45,18 +45,21 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
 struct DeferringAttendant;
 
 impl Attendant for DeferringAttendant {
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-        Box::pin(std::future::ready(Reply::Deferred))
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
+        Box::pin(std::future::ready(AttendantReply::Deferred))
     }
 
-    fn answer<'a>(&'a self, _: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
-        Box::pin(std::future::ready(Reply::Deferred))
+    fn answer<'a>(
+        &'a self,
+        _: &'a QuestionRequest,
+    ) -> BoxFuture<'a, AttendantReply<QuestionAnswer>> {
+        Box::pin(std::future::ready(AttendantReply::Deferred))
     }
 }
 
 /// Returns the diff of a call with every changed line, without colours.
 fn describe_changes(request: &ApprovalRequest) -> String {
-    Difference::of(request, &Look::plain().whole()).shown()
+    Difference::of(request, &DiffFormat::plain().whole()).shown()
 }
 
 /// The time limit from an interrupt to the end, for calls that are slow to stop.

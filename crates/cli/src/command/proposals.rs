@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use windlass::changes::{FileState, Proposal, Proposals};
 use windlass::files::FileKind;
 use windlass::session::SessionId;
-use windlass::tool::diff::{Look, Version, render_file};
+use windlass::tool::diff::{DiffFormat, FileVersion, render_file};
 use windlass::{Windlass, quote};
 use windlass_hub::{Recording, Workspace};
 
@@ -193,7 +193,7 @@ fn show(
     paths: Option<&[PathBuf]>,
 ) -> Result<ExitCode> {
     let paint = Paint::of(global);
-    let look = if paint.is_on() { Look::colour() } else { Look::plain() }.words(true);
+    let look = if paint.is_on() { DiffFormat::colour() } else { DiffFormat::plain() }.words(true);
     let is_named =
         |path: &Path| paths.is_none_or(|paths| paths.iter().any(|one| path.starts_with(one)));
     let list = proposals.list();
@@ -224,7 +224,7 @@ fn render_diff(
     proposals: &Proposals,
     proposal: &Proposal,
     workspace: &Path,
-    look: &Look,
+    look: &DiffFormat,
 ) -> Result<String> {
     let name = PathBuf::from(display_path(workspace, &proposal.path));
     let before = state_content(proposals, &proposal.base)?;
@@ -245,14 +245,14 @@ fn state_content(proposals: &Proposals, state: &FileState) -> Result<Option<Vec<
 }
 
 /// Returns a file state as one side of a diff.
-fn version<'a>(path: &'a Path, state: &FileState, content: &'a [u8]) -> Version<'a> {
+fn version<'a>(path: &'a Path, state: &FileState, content: &'a [u8]) -> FileVersion<'a> {
     let (kind, mode) = match state {
         FileState::File { attributes, .. } => (FileKind::File, attributes.mode),
         FileState::Directory { attributes } => (FileKind::Directory, attributes.mode),
         FileState::Symlink { .. } => (FileKind::Symlink, None),
         FileState::Absent | FileState::Other => (FileKind::Device, None),
     };
-    Version { path, kind, mode, content }
+    FileVersion { path, kind, mode, content }
 }
 
 /// Returns a path for display, relative to the workspace if it is inside.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
-use windlass::journal::{CallFinished, CallStarted, JournalRow, Kind, Store};
-use windlass::policy::{Decided, DecidedBy, Decision};
+use windlass::journal::{CallFinished, CallStarted, JournalRow, Store, StoredKind};
+use windlass::policy::{DecidedBy, Decision, ExplainedDecision};
 use windlass::session::{CallId, SessionId};
 use windlass::tool::Metadata;
 use windlass::{Outcome, Output};
@@ -31,7 +31,7 @@ pub(super) struct RecordedCall {
     /// The outcome; `None` if the call never ended.
     pub(super) outcome: Option<Outcome>,
     /// The decision about the call, if one is on record.
-    decided: Option<Decided>,
+    decided: Option<ExplainedDecision>,
     /// Set if the record of the call's start was found.
     pub(super) began: bool,
 }
@@ -63,7 +63,9 @@ impl RecordedCall {
     /// Returns the decision, derived from the outcome if none is on record.
     pub(super) fn recorded_decision(&self) -> RecordedDecision {
         match (&self.decided, self.outcome) {
-            (Some(Decided { by: DecidedBy::Budget, .. }), _) => RecordedDecision::Undecided,
+            (Some(ExplainedDecision { by: DecidedBy::Budget, .. }), _) => {
+                RecordedDecision::Undecided
+            }
             (Some(decided), _) => match decided.decision {
                 Decision::Allow => RecordedDecision::Allowed,
                 Decision::Ask => RecordedDecision::Asked,
@@ -137,7 +139,7 @@ impl RecordedCall {
     /// Adds the facts of a start or end record.
     fn add_record(&mut self, row: &JournalRow) {
         match row.kind {
-            Kind::Started => {
+            StoredKind::Started => {
                 self.began = true;
                 if let Some(body) = row.body_as::<CallStarted<'_>>() {
                     self.shell = body.effects.shell().map(str::to_owned);
@@ -145,7 +147,7 @@ impl RecordedCall {
                     self.decided = Some(body.decided);
                 }
             }
-            Kind::Finished => {
+            StoredKind::Finished => {
                 self.outcome = row.outcome;
                 if let Some(body) = row.body_as::<CallFinished<'_>>() {
                     self.add_end(body);

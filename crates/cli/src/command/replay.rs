@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use windlass::changes::{History as _, Query, UndoHistory};
+use windlass::changes::{CheckpointQuery, History as _, UndoHistory};
 use windlass::effect::Effect;
 use windlass::host::Isolation;
 use windlass::people::ApprovalRequest;
-use windlass::process::Level;
+use windlass::process::SandboxLevel;
 use windlass::session::SessionId;
 use windlass::{Effects, Outcome, Session, ToolCall, Windlass};
-use windlass_hub::{Hub, People, Recording, SessionOptions, Settings, Workspace};
+use windlass_hub::{Hub, HubSettings, People, Recording, SessionOptions, Workspace};
 
 use super::recorded::{self, RecordedCall, RecordedDecision};
 use super::{block_on, until_interrupted};
@@ -50,7 +50,7 @@ pub(crate) struct Replay {
 
 /// Makes the copy, replays the calls in it, and removes it. Exit code 1 if something differs.
 pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
-    if global.sandbox == Some(Level::Off) {
+    if global.sandbox == Some(SandboxLevel::Off) {
         bail!(
             "a replay runs programs in the sandbox, so that they stay in the copy: leave out --sandbox off"
         );
@@ -68,7 +68,7 @@ pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
         terminal::note(global, &format!("not copied: {}: {}", note.path.display(), note.why));
     }
     if !options.as_is {
-        let mut changes = history.checkpoints(&Query::Session(id.clone()))?;
+        let mut changes = history.checkpoints(&CheckpointQuery::Session(id.clone()))?;
         changes.reverse();
         for note in copy::rewind(&history, &changes, &workspace, copy.path()) {
             terminal::note(global, &note);
@@ -92,13 +92,13 @@ fn open(
     recorded_yes: Arc<AtomicBool>,
 ) -> Result<Workspace> {
     let mut settings = setup::settings(global, Recording::Whole)?;
-    settings.overrides.sandbox = Some(global.sandbox.unwrap_or(Level::Workspace));
+    settings.overrides.sandbox = Some(global.sandbox.unwrap_or(SandboxLevel::Workspace));
     settings.overrides.net = Some("none".to_owned());
     // The configuration is the workspace's: a person trusts the workspace, not the copy.
     let config = Hub::new(settings.clone()).config(workspace)?;
     let answer = move |_: &ApprovalRequest| recorded_yes.load(Ordering::Relaxed);
     let (state, people) = (scratch.path().join("state"), People::Attendant(Arc::new(answer)));
-    let hub = Hub::new(Settings { state, has_anchor: false, people, ..settings });
+    let hub = Hub::new(HubSettings { state, has_anchor: false, people, ..settings });
     Ok(hub.open_with(copy, config)?)
 }
 
@@ -162,8 +162,8 @@ impl ReplayRun<'_> {
             until_interrupted(windlass.engine(), session, windlass.call(session, new_call()))
                 .await?;
         self.names.add_call(call, &result);
-        let was = self.recorded_changes(&Query::Call(call.id.clone()))?;
-        let now = windlass.history().checkpoints(&Query::Call(result.call.clone()))?;
+        let was = self.recorded_changes(&CheckpointQuery::Call(call.id.clone()))?;
+        let now = windlass.history().checkpoints(&CheckpointQuery::Call(result.call.clone()))?;
         let now = compare::file_states(&now, self.names.copy());
         let difference = Difference::between(call, &result, shell, &self.names, (was, now));
         Ok(difference.map_or(Replayed::Same, |difference| {
@@ -172,7 +172,7 @@ impl ReplayRun<'_> {
     }
 
     /// Returns the recorded file states after the calls of a query.
-    fn recorded_changes(&self, query: &Query) -> Result<compare::FileStates> {
+    fn recorded_changes(&self, query: &CheckpointQuery) -> Result<compare::FileStates> {
         let checkpoints = self.history.checkpoints(query).context("the history cannot be read")?;
         Ok(compare::file_states(&checkpoints, self.names.workspace()))
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use windlass::event::{EventKind, Filter, Subscription};
+use windlass::event::{EventFilter, EventKind, Subscription};
 use windlass::{Event, ToolCall, wire};
 use windlass_hub::Recording;
 
@@ -153,7 +153,7 @@ async fn answer_line(setup: &Setup, line: &[u8], events: &mut EventPrinter) -> R
     let mut formats = Vec::new();
     for item in items {
         formats.push(item.as_ref().map(|asked| asked.format).map_err(ToString::to_string));
-        calls.extend(item.map(wire::Asked::into_call));
+        calls.extend(item.map(wire::RequestedCall::into_call));
     }
     let results = if calls.is_empty() {
         Vec::new()
@@ -173,7 +173,7 @@ async fn answer_line(setup: &Setup, line: &[u8], events: &mut EventPrinter) -> R
 }
 
 /// Parses a line into its calls; an item that is not a call is an error of its own.
-fn read_items(line: &[u8]) -> Result<Vec<Result<wire::Asked, wire::WireError>>> {
+fn read_items(line: &[u8]) -> Result<Vec<Result<wire::RequestedCall, wire::WireError>>> {
     let value = serde_json::from_slice(line).context("the line is not JSON")?;
     Ok(wire::read_turn(value)?)
 }
@@ -185,7 +185,8 @@ struct EventPrinter(Option<Subscription>);
 impl EventPrinter {
     /// Subscribes to the session, if events are wanted.
     fn new(setup: &Setup, are_wanted: bool) -> Self {
-        let listen = || setup.windlass.engine().subscribe_to(Filter::session(setup.session.id()));
+        let listen =
+            || setup.windlass.engine().subscribe_to(EventFilter::session(setup.session.id()));
         Self(are_wanted.then(listen))
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass::journal::{SessionFilter, SessionRow, utc};
-use windlass::people::{Approval, ApprovalFile, Book as _, Scope, Settled};
+use windlass::people::{Approval, ApprovalFile, ApprovalState, InquiryBook as _, Scope};
 use windlass::session::SessionId;
 
 use super::export::{self, ExportFormat};
@@ -89,7 +89,7 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
 fn forget_answers(global: &Global, id: &SessionId) -> Result<()> {
     let book = ApprovalFile::in_state(&setup::state_directory(global)?);
     let is_of_session = |one: &Approval| {
-        one.session == *id && one.scope == Scope::Session && one.settled != Settled::Pending
+        one.session == *id && one.scope == Scope::Session && one.settled != ApprovalState::Pending
     };
     for answer in book.list().map_err(|why| anyhow!(why))?.into_iter().filter(is_of_session) {
         book.remove(answer.id.as_str()).map_err(|why| anyhow!(why))?;

@@ -8,9 +8,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass::people::{Difference, FileChange};
 use windlass::quote;
-use windlass::tool::diff::Look;
+use windlass::tool::diff::DiffFormat;
 use windlass_hub::real_workspace;
-use windlass_hub::trust::{Acting, Change, Found, Known, Role, Trusted, listed};
+use windlass_hub::trust::{
+    Acting, ActingFileRole, ActingFiles, Change, Trusted, TrustedWorkspaces, listed,
+};
 
 use crate::options::Global;
 use crate::person::{self, Person};
@@ -41,9 +43,9 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
         return revoke(global, &state, &workspace_dir(global, command)?);
     }
     let workspace = real_workspace(&workspace_dir(global, command)?)?;
-    let mut found = Found::in_workspace(&workspace)?;
+    let mut found = ActingFiles::in_workspace(&workspace)?;
     found.add_scripts(&workspace, &setup::hub(global)?.hooks_of_person()?)?;
-    let before = Known::load(&state).get(&workspace);
+    let before = TrustedWorkspaces::load(&state).get(&workspace);
     let changes = match &before {
         Some(known) => known.changes(&workspace, &found)?,
         None => Vec::new(),
@@ -73,11 +75,11 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
             terminal::print("not trusted\n")?;
             return Ok(ExitCode::from(1));
         }
-        Known::trust(&state, &workspace, &found)?;
+        TrustedWorkspaces::trust(&state, &workspace, &found)?;
         terminal::print(&line)?;
         return Ok(code);
     }
-    Known::trust(&state, &workspace, &found)?;
+    TrustedWorkspaces::trust(&state, &workspace, &found)?;
     if global.json {
         let file = |file: &Acting| json!({"path": workspace.join(&file.path), "text": file.text()});
         let files: Vec<Value> = found.files.iter().map(file).collect();
@@ -110,7 +112,7 @@ fn must_ask(global: &Global) -> bool {
 }
 
 /// Returns all files that would take effect, in groups, with control characters made visible.
-fn files_text(found: &Found, changes: &[Change]) -> String {
+fn files_text(found: &ActingFiles, changes: &[Change]) -> String {
     let mut text = String::new();
     if !changes.is_empty() {
         add(&mut text, format_args!("\nsince it was trusted: {}\n", listed(changes)));
@@ -147,7 +149,7 @@ struct TrustedChanges<'a> {
 
 impl TrustedChanges<'_> {
     /// Returns the changed files line by line and the unchanged ones by name, with control characters made visible.
-    fn text(&self, found: &Found) -> String {
+    fn text(&self, found: &ActingFiles) -> String {
         let mut text = String::new();
         if self.changes.is_empty() {
             text.push_str("\nnothing changed since it was trusted\n");
@@ -172,7 +174,7 @@ impl TrustedChanges<'_> {
     }
 
     /// Returns the diff of one file, and its meaning now.
-    fn file_diff(&self, path: &Path, found: &Found) -> String {
+    fn file_diff(&self, path: &Path, found: &ActingFiles) -> String {
         let now = found.files.iter().find(|file| file.path == path);
         let before = self.before.copy(self.state, path);
         let verb = match (&before, now) {
@@ -182,7 +184,7 @@ impl TrustedChanges<'_> {
         };
         let after = now.map(|file| file.bytes.clone());
         let change = FileChange { path: path.to_owned(), verb, before, after, detail: None };
-        let look = if self.paint.is_on() { Look::colour() } else { Look::plain() };
+        let look = if self.paint.is_on() { DiffFormat::colour() } else { DiffFormat::plain() };
         let look = look.words(self.paint.is_on()).whole();
         let mut text = Difference::between(&[change], &[], Path::new(""), &look, None).whole;
         let mut meaning = String::new();
@@ -195,7 +197,7 @@ impl TrustedChanges<'_> {
 }
 
 /// Appends the hooks that cannot be pinned.
-fn add_unaccepted(text: &mut String, found: &Found) {
+fn add_unaccepted(text: &mut String, found: &ActingFiles) {
     for hook in &found.unaccepted {
         let kind = if hook.is_gate { "gate" } else { "hook" };
         let effect = if hook.is_gate { "it refuses what it is asked" } else { "it does not run" };
@@ -225,7 +227,7 @@ fn add_absent(text: &mut String, absent: &[PathBuf]) {
 
 /// Appends the commands of a hook file, or the reason why a file has no effect.
 fn add_meaning(text: &mut String, file: &Acting) {
-    if let (Role::CommandTool, Err(why)) =
+    if let (ActingFileRole::CommandTool, Err(why)) =
         (file.role, file.to_command_file(Path::new("")).definition())
     {
         add(text, format_args!("not a tool: {why}\n"));
@@ -243,14 +245,15 @@ fn add_meaning(text: &mut String, file: &Acting) {
 
 /// Prints the trusted workspaces and whether trust is in force.
 fn list(global: &Global, state: &Path) -> Result<ExitCode> {
-    let known = Known::load(state);
+    let known = TrustedWorkspaces::load(state);
     let mut lines = Vec::new();
     for workspace in known.workspaces() {
         let path = quote::unpath(workspace);
         let is = match known.get(&path) {
             None => "trusted by an earlier version: it asks again".to_owned(),
             Some(_) if !path.is_dir() => "gone".to_owned(),
-            Some(trusted) => match &trusted.changes(&path, &Found::in_workspace(&path)?)?[..] {
+            Some(trusted) => match &trusted.changes(&path, &ActingFiles::in_workspace(&path)?)?[..]
+            {
                 [] => "as it was trusted".to_owned(),
                 changes => format!("not in force: {}", listed(changes)),
             },
@@ -276,7 +279,7 @@ fn list(global: &Global, state: &Path) -> Result<ExitCode> {
 fn revoke(global: &Global, state: &Path, dir: &Path) -> Result<ExitCode> {
     // The workspace may be deleted.
     let workspace = std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir))?;
-    let was_known = Known::revoke(state, &workspace)?;
+    let was_known = TrustedWorkspaces::revoke(state, &workspace)?;
     if global.json {
         terminal::print_json(&json!({"revoked": workspace, "was_trusted": was_known}))?;
     } else {

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use windlass::changes::{Checkpoint, FileState, Query, RecordedChange, WithoutHistory};
+use windlass::changes::{
+    ChangeWithoutHistory, Checkpoint, CheckpointQuery, FileState, RecordedChange,
+};
 use windlass::journal::utc;
 use windlass::session::SessionId;
 use windlass::{Outcome, Undo, quote};
@@ -84,7 +86,8 @@ fn named_session(global: &Global, setup: &Setup) -> Result<Option<SessionId>> {
         return Ok(global.session.clone());
     };
     let session = ids::expand_changed_session(&setup.windlass, session)?;
-    let changes = setup.windlass.history().checkpoints(&Query::Session(session.clone()))?;
+    let changes =
+        setup.windlass.history().checkpoints(&CheckpointQuery::Session(session.clone()))?;
     if changes.is_empty() {
         store.session(&session)?;
     }
@@ -109,8 +112,8 @@ fn list(global: &Global) -> Result<ExitCode> {
     let setup = Setup::for_person(global, Recording::Whole)?;
     let workspace = setup.windlass.path();
     let query = match named_session(global, &setup)? {
-        Some(session) => Query::Session(session),
-        None => Query::Workspace(workspace.to_owned()),
+        Some(session) => CheckpointQuery::Session(session),
+        None => CheckpointQuery::Workspace(workspace.to_owned()),
     };
     let checkpoints = setup.windlass.history().checkpoints(&query)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -165,14 +168,14 @@ fn as_json(checkpoint: &Checkpoint) -> Value {
 }
 
 /// Returns a change without undo history as its JSON object.
-fn unrecorded_as_json(change: &WithoutHistory) -> Value {
+fn unrecorded_as_json(change: &ChangeWithoutHistory) -> Value {
     let path = quote::path(change.path());
     match change {
-        WithoutHistory::BuildDirectory(built) => {
+        ChangeWithoutHistory::BuildDirectory(built) => {
             json!({"path": path, "build_directory": true, "files": built.files, "bytes": built.bytes})
         }
-        WithoutHistory::Direct(_) => json!({"path": path, "build_directory": false}),
-        WithoutHistory::Untracked(_) => {
+        ChangeWithoutHistory::Direct(_) => json!({"path": path, "build_directory": false}),
+        ChangeWithoutHistory::Untracked(_) => {
             json!({"path": path, "build_directory": false, "untracked": true})
         }
     }
@@ -221,9 +224,10 @@ fn changes_text(checkpoint: &Checkpoint, workspace: &Path) -> String {
         let paths: Vec<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
         parts.push(format!("{verb} {}", some_paths(&paths, workspace)));
     }
-    let is_known = |change: &&WithoutHistory| !matches!(change, WithoutHistory::Untracked(_));
+    let is_known =
+        |change: &&ChangeWithoutHistory| !matches!(change, ChangeWithoutHistory::Untracked(_));
     let known = checkpoint.without_history.iter().filter(is_known);
-    let without_history: Vec<&Path> = known.map(WithoutHistory::path).collect();
+    let without_history: Vec<&Path> = known.map(ChangeWithoutHistory::path).collect();
     if without_history.len() < checkpoint.without_history.len() {
         parts.push("ran without tracking".to_owned());
     }

@@ -27,31 +27,31 @@ use crate::changes::history::{NewCheckpoint, NewContent};
 use crate::changes::rollback::{RollbackResult, restore_directory_times, roll_back};
 use crate::changes::state::{self, InspectedPath};
 use crate::{
-    Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject,
-    FileState, Files, History, Origin, RecordedChange, Resolved, Source, To, ToolError,
-    WithoutHistory, quote,
+    Altered, Attributes, ChangeWithoutHistory, ContentHash, ContentSource, ExpectedState,
+    FileError, FileErrorKind, FileKind, FileObject, FileState, Files, History, Origin,
+    RecordedChange, Resolved, TargetState, ToolError, quote,
 };
 
 /// One change of a commit.
 ///
 /// ```
-/// use windlass_core::{Expect, Host, Step, To, testing::EmptyHost};
+/// use windlass_core::{ExpectedState, Host, CommitStep, TargetState, testing::EmptyHost};
 /// let host = EmptyHost::default();
 /// let path = host.files().resolve("notes.md".as_ref())?;
-/// let step = Step::new(path, Expect::Absent, To::Directory { attributes: None });
+/// let step = CommitStep::new(path, ExpectedState::Absent, TargetState::Directory { attributes: None });
 /// assert!(step.rewrite.is_none());
 /// # Ok::<(), windlass_core::FileError>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Step<'a> {
+pub struct CommitStep<'a> {
     /// The path.
     pub path: Resolved,
     /// State that must be at the path.
-    pub expect: Expect,
+    pub expect: ExpectedState,
     /// Object that the step puts at the path.
-    pub to: To<'a>,
+    pub to: TargetState<'a>,
     /// Second change after the object is in its place: new content or attributes for a moved file; the time of a symbolic link.
-    pub rewrite: Option<To<'a>>,
+    pub rewrite: Option<TargetState<'a>>,
     /// Present bytes, if the caller read them together with `expect`. Then they are not read again.
     pub before: Option<&'a [u8]>,
     /// Present state, if the caller knows it and the fingerprint in `expect` proves that it still holds. Then the file is not
@@ -66,9 +66,9 @@ pub struct Step<'a> {
     pub opens_directories: bool,
 }
 
-impl<'a> Step<'a> {
+impl<'a> CommitStep<'a> {
     /// Makes a step of one path, without a rewrite or known state.
-    pub fn new(path: Resolved, expect: Expect, to: To<'a>) -> Self {
+    pub fn new(path: Resolved, expect: ExpectedState, to: TargetState<'a>) -> Self {
         Self {
             path,
             expect,
@@ -146,7 +146,7 @@ pub(crate) fn commit(
     files: &dyn Files,
     history: &dyn History,
     origin: &Origin,
-    steps: &[Step<'_>],
+    steps: &[CommitStep<'_>],
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<Altered>, RefusedCommit> {
     commit_with(files, history, origin, steps, &[], is_stopped)
@@ -157,8 +157,8 @@ pub(crate) fn commit_with(
     files: &dyn Files,
     history: &dyn History,
     origin: &Origin,
-    steps: &[Step<'_>],
-    without_history: &[WithoutHistory],
+    steps: &[CommitStep<'_>],
+    without_history: &[ChangeWithoutHistory],
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<Altered>, RefusedCommit> {
     let mut plan = CommitPlan::of(files, origin, steps)?;
@@ -271,7 +271,7 @@ impl<'f> CommitPlan<'f> {
     fn of(
         files: &'f dyn Files,
         origin: &Origin,
-        steps: &[Step<'_>],
+        steps: &[CommitStep<'_>],
     ) -> Result<Self, RefusedCommit> {
         let mut plan = Self {
             changes: directories::record_directories(files, steps),
@@ -287,7 +287,7 @@ impl<'f> CommitPlan<'f> {
         plan.directory_times = plan.changes.len();
         // Exact capacity: a vector that grows can take twice the memory.
         plan.changes.reserve_exact(steps.len());
-        plan.read.reserve(steps.iter().filter(|step| step.expect != Expect::Absent).count());
+        plan.read.reserve(steps.iter().filter(|step| step.expect != ExpectedState::Absent).count());
         let mut planned: HandledPaths<'_> =
             steps.iter().map(|step| step.path.path.as_path()).collect();
         for step in steps {
@@ -306,9 +306,9 @@ impl<'f> CommitPlan<'f> {
         &mut self,
         files: &dyn Files,
         planned: &mut HandledPaths<'s>,
-        step: &'s Step<'_>,
+        step: &'s CommitStep<'_>,
     ) -> Result<(), FileError> {
-        if step.expect != Expect::Absent || matches!(step.to, To::Nothing) {
+        if step.expect != ExpectedState::Absent || matches!(step.to, TargetState::Nothing) {
             return Ok(());
         }
         let mut missing = Vec::new();
@@ -344,7 +344,7 @@ impl<'f> CommitPlan<'f> {
         files: &dyn Files,
         origin: &Origin,
         number: usize,
-        step: &Step<'_>,
+        step: &CommitStep<'_>,
     ) -> Result<(), RefusedCommit> {
         let read = self.read.all.len();
         let seen = self.inspect_step(step)?;
@@ -369,7 +369,7 @@ impl<'f> CommitPlan<'f> {
         if alters_file(step) {
             self.note_alteration(files, step, &after)?;
         }
-        let is_link = matches!(step.to, To::Symlink(_) | To::Linked { .. });
+        let is_link = matches!(step.to, TargetState::Symlink(_) | TargetState::Linked { .. });
         let temporary = (written.is_some() || is_link).then(|| temporary_name(origin, number));
         self.known.push(StepFacts {
             kind,
@@ -395,7 +395,7 @@ impl<'f> CommitPlan<'f> {
     fn note_alteration(
         &mut self,
         files: &dyn Files,
-        step: &Step<'_>,
+        step: &CommitStep<'_>,
         after: &FileState,
     ) -> Result<(), ToolError> {
         let Some(object) = hard_links::shared_identity(after) else { return Ok(()) };
@@ -414,7 +414,7 @@ impl<'f> CommitPlan<'f> {
 
     /// Completes the recorded states: a file that is altered through one hard link has that state under all of them, and a restored
     /// file gets the identity of the recorded one.
-    fn complete_states(&mut self, steps: &[Step<'_>]) {
+    fn complete_states(&mut self, steps: &[CommitStep<'_>]) {
         for (step, known) in steps.iter().zip(&self.known) {
             let altered = self.changes.get(known.change).and_then(|change| {
                 let at = self.altered.get(&hard_links::shared_identity(&change.after)?)?;
@@ -431,11 +431,11 @@ impl<'f> CommitPlan<'f> {
     }
 
     /// Inspects the path of a step. Fails if its state is not the expected one.
-    fn inspect_step(&mut self, step: &Step<'_>) -> Result<InspectedPath, RefusedCommit> {
+    fn inspect_step(&mut self, step: &CommitStep<'_>) -> Result<InspectedPath, RefusedCommit> {
         let seen = match step.expect {
             // The change itself checks that the path is free.
-            Expect::Absent => return Ok(InspectedPath::absent()),
-            Expect::Same(expected) => {
+            ExpectedState::Absent => return Ok(InspectedPath::absent()),
+            ExpectedState::Same(expected) => {
                 let seen = match (step.known, step.before) {
                     (Some(known), None) => self.read.inspect_known(&step.path, expected, known),
                     (_, before) => {
@@ -466,9 +466,9 @@ impl<'f> CommitPlan<'f> {
     /// For a moved file, returns the old path and the state, and adds the removal there.
     fn plan_move(
         &mut self,
-        step: &Step<'_>,
+        step: &CommitStep<'_>,
     ) -> Result<Option<(PathBuf, FileState)>, RefusedCommit> {
-        let To::Moved { from, .. } = step.to else { return Ok(None) };
+        let TargetState::Moved { from, .. } = step.to else { return Ok(None) };
         let mut seen = self.read.inspect(from, None)?;
         self.read.add(from, &mut seen);
         let gone = RecordedChange::new(&from.path, seen.state.clone(), FileState::Absent);
@@ -492,8 +492,8 @@ impl<'f> CommitPlan<'f> {
     }
 
     /// For a path that becomes a hard link, returns the state of the file to which it is linked.
-    fn plan_link(&mut self, step: &Step<'_>) -> Result<Option<FileState>, RefusedCommit> {
-        let To::Linked { with, .. } = step.to else { return Ok(None) };
+    fn plan_link(&mut self, step: &CommitStep<'_>) -> Result<Option<FileState>, RefusedCommit> {
+        let TargetState::Linked { with, .. } = step.to else { return Ok(None) };
         if let Some(made) = self.change_at(&with.path) {
             return Ok(Some(made.after.clone()));
         }
@@ -516,7 +516,7 @@ impl<'f> CommitPlan<'f> {
 
     /// Returns the contents that the history must keep: every present content; and new contents if a recovery needs them, or as
     /// long as they are few enough to be shown later. A new content follows the old one that it probably resembles.
-    fn contents<'a>(&'a self, steps: &'a [Step<'a>]) -> Vec<NewContent<'a>> {
+    fn contents<'a>(&'a self, steps: &'a [CommitStep<'a>]) -> Vec<NewContent<'a>> {
         let count = self.read.all.len() + self.known.iter().filter(|one| one.new.is_some()).count();
         let mut contents: Vec<NewContent<'a>> = Vec::with_capacity(count);
         let mut known = HashSet::with_capacity(count);
@@ -528,7 +528,7 @@ impl<'f> CommitPlan<'f> {
         let mut new_bytes = 0;
         for (step, known) in steps.iter().zip(&self.known) {
             if let (Some(hash), Some(bytes)) = (known.old, step.before) {
-                add(NewContent { hash, source: Source::Bytes(bytes), base: None });
+                add(NewContent { hash, source: ContentSource::Bytes(bytes), base: None });
             }
             for old in self.read.all.get(known.read.clone()).unwrap_or_default() {
                 add(NewContent { hash: old.hash, source: old.source(), base: None });
@@ -536,7 +536,7 @@ impl<'f> CommitPlan<'f> {
             if let (Some(hash), Some(source)) = (known.new, written_content(step)) {
                 new_bytes += known.new_length;
                 if known.is_in_place || new_bytes <= MAX_NEW_CONTENT_BYTES {
-                    let source = known.held.as_deref().map_or(source, Source::Bytes);
+                    let source = known.held.as_deref().map_or(source, ContentSource::Bytes);
                     add(NewContent { hash, source, base: known.old });
                 }
             }
@@ -546,7 +546,7 @@ impl<'f> CommitPlan<'f> {
 }
 
 /// Converts an error of the inspection, with advice if the permissions of the file itself are the cause.
-fn inspection_error(step: &Step<'_>, error: FileError) -> ToolError {
+fn inspection_error(step: &CommitStep<'_>, error: FileError) -> ToolError {
     let is_refused = matches!(error.kind, FileErrorKind::Permission);
     let error = ToolError::from(error);
     if !is_refused {
@@ -560,44 +560,50 @@ fn inspection_error(step: &Step<'_>, error: FileError) -> ToolError {
 }
 
 /// Returns the content that a step writes.
-fn written_content<'a>(step: &Step<'a>) -> Option<Source<'a>> {
+fn written_content<'a>(step: &CommitStep<'a>) -> Option<ContentSource<'a>> {
     match (&step.rewrite, &step.to) {
-        (Some(To::File { content, .. }), _) | (None, To::File { content, .. }) => Some(*content),
+        (Some(TargetState::File { content, .. }), _)
+        | (None, TargetState::File { content, .. }) => Some(*content),
         _ => None,
     }
 }
 
 /// Returns whether a step changes the file itself, not only its path.
-fn alters_file(step: &Step<'_>) -> bool {
-    matches!(step.rewrite.as_ref().unwrap_or(&step.to), To::File { .. } | To::Attributes(_))
+fn alters_file(step: &CommitStep<'_>) -> bool {
+    matches!(
+        step.rewrite.as_ref().unwrap_or(&step.to),
+        TargetState::File { .. } | TargetState::Attributes(_)
+    )
 }
 
 /// Returns the state of the path after a step.
 fn state_after(
-    step: &Step<'_>,
+    step: &CommitStep<'_>,
     before: &FileState,
     moved: Option<&(PathBuf, FileState)>,
     new: Option<&NewBytes>,
 ) -> FileState {
     let origin = moved.map_or(before, |(_, state)| state);
-    if let (To::Symlink(target), Some(To::Attributes(attributes))) = (step.to, step.rewrite) {
+    if let (TargetState::Symlink(target), Some(TargetState::Attributes(attributes))) =
+        (step.to, step.rewrite)
+    {
         return FileState::Symlink { target: target.into(), attributes: attributes.clone() };
     }
     match (step.rewrite.as_ref().unwrap_or(&step.to), new) {
-        (To::Nothing, _) => FileState::Absent,
-        (To::Symlink(target), _) => {
+        (TargetState::Nothing, _) => FileState::Absent,
+        (TargetState::Symlink(target), _) => {
             FileState::Symlink { target: (*target).to_owned(), attributes: Attributes::default() }
         }
-        (To::Directory { attributes }, _) => {
+        (TargetState::Directory { attributes }, _) => {
             FileState::Directory { attributes: attributes.cloned().unwrap_or_default() }
         }
-        (To::File { attributes, .. }, Some(new)) => FileState::File {
+        (TargetState::File { attributes, .. }, Some(new)) => FileState::File {
             hash: new.hash,
             len: new.length,
             attributes: state::merged_attributes(*attributes, state::attributes_of_file(origin)),
             object: None,
         },
-        (To::Attributes(attributes), _) => state::with_attributes(origin, attributes),
+        (TargetState::Attributes(attributes), _) => state::with_attributes(origin, attributes),
         _ => origin.clone(),
     }
 }

@@ -19,12 +19,12 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::exclusive::Exclusive;
+pub use self::exclusive::HistoryLock;
 pub use self::hash::{ContentHash, ContentHasher};
 pub(crate) use self::kept::HistoryContent;
 pub use self::memory::MemoryHistory;
 pub(crate) use self::untracked::Untracked;
-use crate::{Attributes, BuiltChange, CallId, Opened, SessionId, Source, TurnId};
+use crate::{Attributes, BuiltChange, CallId, ContentSource, OpenedContent, SessionId, TurnId};
 
 /// State of a path: the object that is, was or will be there.
 ///
@@ -232,12 +232,12 @@ impl Origin {
 /// A change that has no history: the record says that it was made, but it cannot be undone.
 ///
 /// ```
-/// use windlass_core::{BuiltChange, WithoutHistory};
+/// use windlass_core::{BuiltChange, ChangeWithoutHistory};
 /// let target = BuiltChange { path: "/w/target".into(), files: 3, bytes: 4096 };
-/// assert_eq!(WithoutHistory::BuildDirectory(target).path(), "/w/target");
+/// assert_eq!(ChangeWithoutHistory::BuildDirectory(target).path(), "/w/target");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WithoutHistory {
+pub enum ChangeWithoutHistory {
     /// Changes in a build directory, whose content can be built again.
     BuildDirectory(BuiltChange),
     /// A file or directory that a program changed directly in the workspace, as jobs do.
@@ -247,7 +247,7 @@ pub enum WithoutHistory {
     Untracked(PathBuf),
 }
 
-impl WithoutHistory {
+impl ChangeWithoutHistory {
     /// Returns the path.
     pub fn path(&self) -> &Path {
         match self {
@@ -266,7 +266,7 @@ impl WithoutHistory {
 ///
 /// ```
 /// use windlass_core::{History, MemoryHistory, NewCheckpoint};
-/// # use windlass_core::{CallId, FileState, Origin, Query, RecordedChange, SessionId, TurnId};
+/// # use windlass_core::{CallId, FileState, Origin, CheckpointQuery, RecordedChange, SessionId, TurnId};
 /// # let origin = Origin {
 /// #     call: CallId::new("c1"), session: SessionId::new("s1"), turn: TurnId::new("t1"), tool: "write".into(),
 /// #     workspace: "/w".into(), at: std::time::SystemTime::now(), undoes: Vec::new(),
@@ -277,7 +277,7 @@ impl WithoutHistory {
 /// let pending = history.record(&new)?;
 /// // … the change itself …
 /// pending.finish()?;
-/// assert_eq!(history.checkpoints(&Query::Workspace("/w".into()))?.len(), 1);
+/// assert_eq!(history.checkpoints(&CheckpointQuery::Workspace("/w".into()))?.len(), 1);
 /// # Ok::<(), windlass_core::HistoryError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
@@ -289,16 +289,16 @@ pub struct NewCheckpoint<'a> {
     /// Bytes of the contents to which the states refer by hash.
     pub contents: &'a [NewContent<'a>],
     /// Other changes of the call, which cannot be undone.
-    pub without_history: &'a [WithoutHistory],
+    pub without_history: &'a [ChangeWithoutHistory],
 }
 
 /// Bytes to which a state refers by hash.
 ///
 /// ```
-/// use windlass_core::{ContentHash, NewContent, Source};
+/// use windlass_core::{ContentHash, NewContent, ContentSource};
 /// let (before, after) = (b"one\ntwo\n", b"one\n2\n");
-/// let old = NewContent { hash: ContentHash::of(before), source: Source::Bytes(before), base: None };
-/// let new = NewContent { hash: ContentHash::of(after), source: Source::Bytes(after), base: Some(old.hash) };
+/// let old = NewContent { hash: ContentHash::of(before), source: ContentSource::Bytes(before), base: None };
+/// let new = NewContent { hash: ContentHash::of(after), source: ContentSource::Bytes(after), base: Some(old.hash) };
 /// assert_eq!(new.base, Some(old.hash), "it may be kept as what differs");
 /// ```
 #[derive(Debug, Clone, Copy)]
@@ -306,7 +306,7 @@ pub struct NewContent<'a> {
     /// Hash of the bytes.
     pub hash: ContentHash,
     /// The bytes.
-    pub source: Source<'a>,
+    pub source: ContentSource<'a>,
     /// Another content of the same checkpoint that is probably similar, so that only the difference need be stored.
     pub base: Option<ContentHash>,
 }
@@ -330,7 +330,7 @@ pub struct Checkpoint {
     /// Changes in the order in which they were made.
     pub changes: Vec<RecordedChange>,
     /// Other changes of the call, which cannot be undone.
-    pub without_history: Vec<WithoutHistory>,
+    pub without_history: Vec<ChangeWithoutHistory>,
     /// Undo that took the changes back, if one did and was not taken back itself.
     pub undone_by: Option<CallId>,
 }
@@ -348,13 +348,13 @@ impl Checkpoint {
 
     /// Returns whether "undo the last change" stops at this checkpoint rather than also undoing an earlier one.
     pub fn is_step(&self) -> bool {
-        !self.is_without_history() || self.without_history.iter().any(WithoutHistory::is_step)
+        !self.is_without_history() || self.without_history.iter().any(ChangeWithoutHistory::is_step)
     }
 }
 
 /// Selection of checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Query {
+pub enum CheckpointQuery {
     /// Checkpoints of one call.
     Call(CallId),
     /// Checkpoints of one turn.
@@ -369,7 +369,7 @@ pub enum Query {
     LastOfWorkspace(PathBuf),
 }
 
-impl Query {
+impl CheckpointQuery {
     /// Returns whether a checkpoint matches, apart from being the newest.
     pub fn includes(&self, checkpoint: &Checkpoint) -> bool {
         let origin = &checkpoint.origin;
@@ -421,11 +421,11 @@ impl From<HistoryError> for crate::ToolError {
 /// [`MemoryHistory`] ends with the process; the store has a persistent one.
 ///
 /// ```
-/// use windlass_core::{History, HistoryError, MemoryHistory, Query};
+/// use windlass_core::{History, HistoryError, MemoryHistory, CheckpointQuery};
 ///
 /// /// Counts the changes of a workspace that can be undone.
 /// fn open(history: &dyn History, workspace: &str) -> Result<usize, HistoryError> {
-///     let all = history.checkpoints(&Query::Workspace(workspace.into()))?;
+///     let all = history.checkpoints(&CheckpointQuery::Workspace(workspace.into()))?;
 ///     Ok(all.iter().filter(|checkpoint| checkpoint.can_be_undone()).count())
 /// }
 /// assert_eq!(open(&MemoryHistory::default(), "/w")?, 0);
@@ -434,29 +434,31 @@ impl From<HistoryError> for crate::ToolError {
 pub trait History: Send + Sync {
     /// Records a checkpoint before its changes are made. When this returns, the checkpoint survives a kill and, unless the history
     /// was configured otherwise, a loss of power.
-    fn record<'h>(&'h self, new: &NewCheckpoint<'_>)
-    -> Result<Box<dyn Pending + 'h>, HistoryError>;
+    fn record<'h>(
+        &'h self,
+        new: &NewCheckpoint<'_>,
+    ) -> Result<Box<dyn PendingCheckpoint + 'h>, HistoryError>;
 
-    /// Returns the selected checkpoints, newest first. With [`Query::is_last`], those of the newest call that is a
+    /// Returns the selected checkpoints, newest first. With [`CheckpointQuery::is_last`], those of the newest call that is a
     /// [step](Checkpoint::is_step), and those of newer calls that are none.
-    fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError>;
+    fn checkpoints(&self, query: &CheckpointQuery) -> Result<Vec<Checkpoint>, HistoryError>;
 
     /// Returns the undo that took a call back, if one did and was not taken back itself.
     fn undone_by(&self, call: &CallId) -> Result<Option<CallId>, HistoryError> {
-        let checkpoints = self.checkpoints(&Query::Call(call.clone()))?;
+        let checkpoints = self.checkpoints(&CheckpointQuery::Call(call.clone()))?;
         Ok(checkpoints.into_iter().next().and_then(|checkpoint| checkpoint.undone_by))
     }
 
     /// Excludes other undos until the lock is dropped: an undo checks whether its calls are in effect, changes files and records
     /// that, and no other undo may begin in between. Waits for the present holder.
-    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError>;
+    fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError>;
 
     /// Returns a stored content, all in memory.
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError>;
 
     /// Opens a stored content after checking its hash. Large contents are not read into memory.
-    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
-        self.content(hash).map(Opened::Bytes)
+    fn open(&self, hash: &ContentHash) -> Result<OpenedContent, HistoryError> {
+        self.content(hash).map(OpenedContent::Bytes)
     }
 }
 
@@ -470,14 +472,14 @@ impl fmt::Debug for dyn History {
 /// killed.
 ///
 /// ```
-/// use windlass_core::{HistoryError, Pending};
-/// fn done(pending: Box<dyn Pending + '_>, all_is_well: bool) -> Result<(), HistoryError> {
+/// use windlass_core::{HistoryError, PendingCheckpoint};
+/// fn done(pending: Box<dyn PendingCheckpoint + '_>, all_is_well: bool) -> Result<(), HistoryError> {
 ///     if all_is_well { pending.finish() } else { pending.abandon() }
 /// }
 /// ```
-pub trait Pending: Send {
+pub trait PendingCheckpoint: Send {
     /// Opens a content that came with the checkpoint after checking its hash: for a rollback.
-    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError>;
+    fn open(&self, hash: &ContentHash) -> Result<OpenedContent, HistoryError>;
 
     /// Marks the changes as made.
     fn finish(self: Box<Self>) -> Result<(), HistoryError>;

@@ -18,8 +18,8 @@ use crate::changes::commit::beside;
 use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
 use crate::{
-    CallId, ContentHash, Exclusive, FileState, Files, HistoryError, SessionId, Source, Step,
-    ToolError, quote,
+    CallId, CommitStep, ContentHash, ContentSource, FileState, Files, HistoryError, HistoryLock,
+    SessionId, ToolError, quote,
 };
 
 /// Storage for the lists of proposals, and for the contents of proposals and snapshots.
@@ -27,29 +27,29 @@ use crate::{
 /// The store has a persistent one.
 ///
 /// ```
-/// use windlass_core::Shelf;
+/// use windlass_core::ProposalStore;
 /// # use std::{collections::HashMap, fs::File, sync::{Arc, Mutex}};
-/// # use windlass_core::{ContentHash, Exclusive, HistoryError, Proposal, SessionId};
+/// # use windlass_core::{ContentHash, HistoryLock, HistoryError, Proposal, SessionId};
 /// # #[derive(Default)]
 /// # struct Nothing;
-/// # impl Shelf for Nothing {
+/// # impl ProposalStore for Nothing {
 /// #     fn keep(&self, _: &ContentHash, _: &[u8]) -> Result<(), HistoryError> { Ok(()) }
 /// #     fn open(&self, hash: &ContentHash) -> Result<File, HistoryError> { Err(HistoryError::Dropped(*hash)) }
 /// #     fn load(&self, _: &SessionId) -> Result<Vec<Proposal>, HistoryError> { Ok(Vec::new()) }
 /// #     fn save(&self, _: &SessionId, _: &[Proposal]) -> Result<(), HistoryError> { Ok(()) }
-/// #     fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> { Ok(Exclusive::unshared()) }
+/// #     fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> { Ok(HistoryLock::unshared()) }
 /// #     fn stamp(&self, _: &SessionId) -> u64 { 0 }
 /// #     fn sessions(&self) -> Result<Vec<SessionId>, HistoryError> { Ok(Vec::new()) }
 /// # }
 ///
 /// /// Counts the paths that would change.
-/// fn proposed(shelf: &dyn Shelf) -> Result<usize, HistoryError> {
+/// fn proposed(shelf: &dyn ProposalStore) -> Result<usize, HistoryError> {
 ///     shelf.sessions()?.iter().map(|session| Ok(shelf.load(session)?.len())).sum()
 /// }
 /// assert_eq!(proposed(&Nothing)?, 0);
 /// # Ok::<(), HistoryError>(())
 /// ```
-pub trait Shelf: Send + Sync {
+pub trait ProposalStore: Send + Sync {
     /// Keeps a content.
     fn keep(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), HistoryError>;
 
@@ -63,7 +63,7 @@ pub trait Shelf: Send + Sync {
     fn save(&self, session: &SessionId, proposals: &[Proposal]) -> Result<(), HistoryError>;
 
     /// Excludes other writers of the lists until the lock is dropped. Waits for the present holder.
-    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError>;
+    fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError>;
 
     /// Returns a value that changes with every change of a session's list, also one by another process.
     fn stamp(&self, session: &SessionId) -> u64;
@@ -139,17 +139,17 @@ pub struct ProposedBy {
 /// The proposals of a session.
 ///
 /// ```
-/// use windlass_core::{Proposals, Shelf};
+/// use windlass_core::{Proposals, ProposalStore};
 /// # use std::{collections::HashMap, fs::File, sync::{Arc, Mutex}};
-/// # use windlass_core::{ContentHash, Exclusive, HistoryError, Proposal, SessionId};
+/// # use windlass_core::{ContentHash, HistoryLock, HistoryError, Proposal, SessionId};
 /// # #[derive(Default)]
 /// # struct Nothing;
-/// # impl Shelf for Nothing {
+/// # impl ProposalStore for Nothing {
 /// #     fn keep(&self, _: &ContentHash, _: &[u8]) -> Result<(), HistoryError> { Ok(()) }
 /// #     fn open(&self, hash: &ContentHash) -> Result<File, HistoryError> { Err(HistoryError::Dropped(*hash)) }
 /// #     fn load(&self, _: &SessionId) -> Result<Vec<Proposal>, HistoryError> { Ok(Vec::new()) }
 /// #     fn save(&self, _: &SessionId, _: &[Proposal]) -> Result<(), HistoryError> { Ok(()) }
-/// #     fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> { Ok(Exclusive::unshared()) }
+/// #     fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> { Ok(HistoryLock::unshared()) }
 /// #     fn stamp(&self, _: &SessionId) -> u64 { 0 }
 /// #     fn sessions(&self) -> Result<Vec<SessionId>, HistoryError> { Ok(Vec::new()) }
 /// # }
@@ -159,7 +159,7 @@ pub struct ProposedBy {
 /// ```
 pub struct Proposals {
     session: SessionId,
-    shelf: Arc<dyn Shelf>,
+    shelf: Arc<dyn ProposalStore>,
     held: Lock<ProposalList>,
 }
 
@@ -178,7 +178,7 @@ impl std::fmt::Debug for Proposals {
 
 impl Proposals {
     /// Opens the proposals of a session.
-    pub fn open(shelf: Arc<dyn Shelf>, session: SessionId) -> Result<Self, HistoryError> {
+    pub fn open(shelf: Arc<dyn ProposalStore>, session: SessionId) -> Result<Self, HistoryError> {
         let proposals = Self { session, shelf, held: Lock::default() };
         proposals.refresh()?;
         Ok(proposals)
@@ -210,7 +210,7 @@ impl Proposals {
     pub fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
         let failed = |error: std::io::Error| HistoryError::Failed(error.to_string());
         let file = self.shelf.open(hash)?;
-        Ok(Source::File(&file).read().map_err(failed)?.into_owned())
+        Ok(ContentSource::File(&file).read().map_err(failed)?.into_owned())
     }
 
     /// Drops the proposals for these paths, or all if `None`. Returns the dropped paths.
@@ -220,7 +220,7 @@ impl Proposals {
     }
 
     /// Excludes other writers of the list until the lock is dropped, and reads the list again.
-    pub(crate) fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+    pub(crate) fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> {
         let alone = self.shelf.exclusive()?;
         self.refresh()?;
         Ok(alone)
@@ -256,25 +256,25 @@ fn chosen(held: &BTreeMap<PathBuf, Proposal>, paths: Option<&[PathBuf]>) -> Vec<
 /// The data with which proposals are applied: the present states, and the contents to write.
 ///
 /// ```
-/// use windlass_core::{Application, Files, Proposals, ToolError};
+/// use windlass_core::{ProposalApplication, Files, Proposals, ToolError};
 ///
 /// /// Lists the paths that applying everything would change.
 /// fn touched(files: &dyn Files, proposals: &Proposals) -> Result<Vec<String>, ToolError> {
-///     let application = Application::load(files, proposals, None)?;
+///     let application = ProposalApplication::load(files, proposals, None)?;
 ///     Ok(application.steps(files).iter().map(|step| step.path.display().into_owned()).collect())
 /// }
 /// ```
-pub struct Application {
+pub struct ProposalApplication {
     proposals: Vec<(Proposal, InspectedPath, Option<Vec<u8>>)>,
 }
 
-impl std::fmt::Debug for Application {
+impl std::fmt::Debug for ProposalApplication {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Application").field("proposals", &self.proposals.len()).finish()
     }
 }
 
-impl Application {
+impl ProposalApplication {
     /// Loads the data to apply the proposals for these paths, or all of them. Fails, and names the files, if a file does not have
     /// the state that it had when its change was proposed.
     pub fn load(
@@ -333,7 +333,7 @@ impl Application {
     }
 
     /// Returns the steps, in an order in which they can be performed.
-    pub fn steps(&self, files: &dyn Files) -> Vec<Step<'_>> {
+    pub fn steps(&self, files: &dyn Files) -> Vec<CommitStep<'_>> {
         let is_removal =
             |one: &&(Proposal, InspectedPath, Option<Vec<u8>>)| one.0.then == FileState::Absent;
         let removals = self.proposals.iter().rev().filter(is_removal);
@@ -343,7 +343,7 @@ impl Application {
             .filter(|(proposal, now, _)| !now.state.is_like(&proposal.then))
             .filter_map(|(proposal, now, content)| {
                 let path = beside(files, &proposal.path);
-                let content = content.as_deref().map(Source::Bytes);
+                let content = content.as_deref().map(ContentSource::Bytes);
                 state::step_to(path, now.present(), &proposal.then, content)
             })
             .collect()

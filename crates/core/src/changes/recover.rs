@@ -9,8 +9,8 @@ use crate::changes::commit::{self, beside};
 use crate::changes::rollback::{RollbackResult, restore_directory_times, roll_back};
 use crate::changes::state;
 use crate::{
-    Alteration, ContentHash, Expect, FileError, FileState, Files, Opened, RecordedChange, To,
-    ToolError, quote,
+    Alteration, ContentHash, ExpectedState, FileError, FileState, Files, OpenedContent,
+    RecordedChange, TargetState, ToolError, quote,
 };
 
 /// Result of the recovery of an interrupted commit.
@@ -54,7 +54,7 @@ pub enum Recovered {
 pub fn recover(
     files: &dyn Files,
     changes: &[RecordedChange],
-    content: &dyn Fn(&ContentHash) -> Result<Opened, ToolError>,
+    content: &dyn Fn(&ContentHash) -> Result<OpenedContent, ToolError>,
 ) -> Recovered {
     let is_done = |change: &RecordedChange| {
         let now = state::inspect_recorded(files, &change.path);
@@ -168,9 +168,9 @@ fn remove(files: &dyn Files, path: &Path) -> Result<(), FileError> {
         found => found?,
     };
     let Some(found) = found else { return Ok(()) };
-    let expect = Expect::Same(found.stat.fingerprint);
+    let expect = ExpectedState::Same(found.stat.fingerprint);
     drop(found);
-    files.alter(&place, &Alteration { expect, to: To::Nothing, temporary: None }).map(drop)
+    files.alter(&place, &Alteration { expect, to: TargetState::Nothing, temporary: None }).map(drop)
 }
 
 impl std::fmt::Display for Recovered {

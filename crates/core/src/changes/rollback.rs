@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use crate::changes::commit::{self, Step, beside};
+use crate::changes::commit::{self, CommitStep, beside};
 use crate::changes::hard_links::{self, FileIdentity};
 use crate::changes::recover;
 use crate::changes::state::{self, InspectedPath};
 use crate::{
-    Alteration, Attributes, Expect, FileError, FileKind, FileState, Files, RecordedChange,
-    Resolved, Stat, To,
+    Alteration, Attributes, ExpectedState, FileError, FileKind, FileState, Files, RecordedChange,
+    Resolved, Stat, TargetState,
 };
 
 /// Result of a rollback: the restored paths, and those that could not be restored.
@@ -105,7 +105,7 @@ pub(crate) fn restore_directory_times(
         };
         if attributes.modified.is_some_and(|modified| modified != fingerprint.modified) {
             let time = Attributes { modified: attributes.modified, ..Attributes::default() };
-            let (expect, to) = (Expect::Same(fingerprint), To::Attributes(&time));
+            let (expect, to) = (ExpectedState::Same(fingerprint), TargetState::Attributes(&time));
             files.alter(&path, &Alteration { expect, to, temporary: None })?;
         }
     }
@@ -159,7 +159,11 @@ fn relink_file(
     let Some(mut seen) = carrier.fingerprint else { return Ok(()) };
     let joined = hard_links::identity_of(&carrier.state);
     for name in names.iter().filter(|name| hard_links::identity_of(&name.seen.state) != joined) {
-        let step = Step::new(name.path.clone(), name.seen.expect(), To::Linked { with, seen });
+        let step = CommitStep::new(
+            name.path.clone(),
+            name.seen.expect(),
+            TargetState::Linked { with, seen },
+        );
         let altered = commit::perform_step(files, &step, name.seen.kind, name.temporary)?;
         // A further hard link changes the fingerprint.
         seen = altered.stat.map_or(seen, |stat| stat.fingerprint);

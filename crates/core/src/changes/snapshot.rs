@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::changes::commit::{PENDING_FINGERPRINT, Step, beside};
+use crate::changes::commit::{CommitStep, PENDING_FINGERPRINT, beside};
 use crate::changes::hard_links::{self, FileIdentity};
 use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
 use crate::{
-    ContentHash, Entry, FileState, Files, Opened, Resolved, Shelf, Source, To, ToolError, Visitor,
-    Walk, WalkOptions,
+    ContentHash, ContentSource, Entry, FileState, Files, OpenedContent, ProposalStore, Resolved,
+    TargetState, ToolError, Visitor, Walk, WalkOptions,
 };
 
-/// The states of some paths and of everything below them. The bytes are on a [`Shelf`]; the rest is here, and can be stored
+/// The states of some paths and of everything below them. The bytes are on a [`ProposalStore`]; the rest is here, and can be stored
 /// anywhere.
 ///
 /// ```
@@ -38,7 +38,7 @@ impl Snapshot {
     /// Reads the states of the paths and keeps their bytes on the shelf.
     pub fn take(
         files: &dyn Files,
-        shelf: &dyn Shelf,
+        shelf: &dyn ProposalStore,
         paths: &[PathBuf],
     ) -> Result<Self, ToolError> {
         let mut snapshot = Self::default();
@@ -93,13 +93,13 @@ impl Visitor for NameCollector<'_> {
     }
 }
 
-/// The changes that restore a snapshot, with the bytes that they need. [`Scene::plan_restore`](crate::Scene::plan_restore) makes
+/// The changes that restore a snapshot, with the bytes that they need. [`PlanContext::plan_restore`](crate::PlanContext::plan_restore) makes
 /// it, and [`FilesDoor::restore`](crate::FilesDoor::restore) commits it: each change expects the state that the plan found.
 ///
 /// ```
-/// use windlass_core::{Planned, Scene, Shelf, Snapshot, SnapshotPlan, ToolError};
+/// use windlass_core::{Planned, PlanContext, ProposalStore, Snapshot, SnapshotPlan, ToolError};
 ///
-/// fn describe(scene: &Scene<'_>, snapshot: &Snapshot, shelf: &dyn Shelf) -> Result<String, ToolError> {
+/// fn describe(scene: &PlanContext<'_>, snapshot: &Snapshot, shelf: &dyn ProposalStore) -> Result<String, ToolError> {
 ///     let Planned { effects, plan } = scene.plan_restore(snapshot, shelf)?;
 ///     let _: SnapshotPlan = plan;
 ///     Ok(effects.to_string())
@@ -121,7 +121,7 @@ struct SnapshotWay {
     seen: InspectedPath,
     then: FileState,
     /// The bytes of the snapshot, if the present ones differ.
-    content: Option<Opened>,
+    content: Option<OpenedContent>,
     /// Another hard link of the same file, under which the content is written.
     carrier: Option<Resolved>,
 }
@@ -130,7 +130,7 @@ impl SnapshotPlan {
     /// Inspects the present states, and loads the contents to restore from the shelf.
     pub(crate) fn load(
         files: &dyn Files,
-        shelf: &dyn Shelf,
+        shelf: &dyn ProposalStore,
         snapshot: &Snapshot,
     ) -> Result<Self, ToolError> {
         let mut now = BTreeMap::new();
@@ -164,14 +164,14 @@ impl SnapshotPlan {
                 Some(Vacant(place)) => drop(place.insert(way.path.clone())),
                 None => {}
             }
-            way.content = Some(Opened::Bytes(load_content(shelf, hash)?));
+            way.content = Some(OpenedContent::Bytes(load_content(shelf, hash)?));
         }
         Ok(Self { ways })
     }
 
     /// Returns the steps: removals first, inner paths before outer ones; then everything else, outer paths before inner ones. A
     /// file with several hard links is written under one of them, and the others are linked to it.
-    pub(crate) fn steps(&self, files: &dyn Files) -> Vec<Step<'_>> {
+    pub(crate) fn steps(&self, files: &dyn Files) -> Vec<CommitStep<'_>> {
         let gone = self.ways.iter().filter(|way| way.then == FileState::Absent).rev();
         let made = self.ways.iter().filter(|way| way.then != FileState::Absent);
         let mut altered = HashSet::new();
@@ -188,21 +188,21 @@ impl SnapshotPlan {
 
 impl SnapshotWay {
     /// Makes the commit step of this path; `None` if there is nothing to do.
-    fn step(&self, files: &dyn Files) -> Option<Step<'_>> {
+    fn step(&self, files: &dyn Files) -> Option<CommitStep<'_>> {
         let path = beside(files, &self.path);
         if let Some(with) = &self.carrier {
-            let to = To::Linked { with, seen: PENDING_FINGERPRINT };
-            return Some(Step::new(path, self.seen.expect(), to));
+            let to = TargetState::Linked { with, seen: PENDING_FINGERPRINT };
+            return Some(CommitStep::new(path, self.seen.expect(), to));
         }
-        let content = self.content.as_ref().map(Opened::source);
+        let content = self.content.as_ref().map(OpenedContent::source);
         state::step_to(path, self.seen.present(), &self.then, content)
     }
 }
 
 /// Reads a content from the shelf.
-fn load_content(shelf: &dyn Shelf, hash: ContentHash) -> Result<Vec<u8>, ToolError> {
+fn load_content(shelf: &dyn ProposalStore, hash: ContentHash) -> Result<Vec<u8>, ToolError> {
     let file = shelf.open(&hash)?;
-    let bytes = Source::File(&file).read();
+    let bytes = ContentSource::File(&file).read();
     let bytes = bytes.map_err(|error| ToolError::host_failed(error.to_string()))?;
     Ok(bytes.into_owned())
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::changes::commit::{self, Step, beside};
+use crate::changes::commit::{self, CommitStep, beside};
 use crate::changes::hard_links;
 use crate::host::is_mixture;
 use crate::{
-    Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject, FileState,
-    Files, Fingerprint, Found, FoundBody, Opened, RecordedChange, Resolved, Source, To, ToolError,
+    Attributes, ContentHash, ContentSource, ExpectedState, FileError, FileErrorKind, FileKind,
+    FileObject, FileState, Files, Fingerprint, FoundBody, FoundEntry, OpenedContent,
+    RecordedChange, Resolved, TargetState, ToolError,
 };
 
 /// Result of an inspection of a path.
@@ -37,8 +38,8 @@ impl InspectedPath {
     }
 
     /// Returns the precondition that the object is still the inspected one.
-    pub(crate) fn expect(&self) -> Expect {
-        self.fingerprint.map_or(Expect::Absent, Expect::Same)
+    pub(crate) fn expect(&self) -> ExpectedState {
+        self.fingerprint.map_or(ExpectedState::Absent, ExpectedState::Same)
     }
 
     /// Returns the state with its precondition.
@@ -68,7 +69,7 @@ impl LatestStamps {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PresentState<'a> {
     pub(crate) state: &'a FileState,
-    pub(crate) expect: Expect,
+    pub(crate) expect: ExpectedState,
 }
 
 /// Inspects a path. `known` are bytes that were read from it when it had that fingerprint.
@@ -104,7 +105,7 @@ pub(crate) fn inspect_keeping(
     known: Option<(Fingerprint, &[u8])>,
     keep: u64,
 ) -> Result<InspectedPath, FileError> {
-    let Some(Found { stat, attributes, body }) = files.look(path)? else {
+    let Some(FoundEntry { stat, attributes, body }) = files.look(path)? else {
         return Ok(InspectedPath::absent());
     };
     let (mut bytes, mut entries) = (None, Vec::new());
@@ -112,12 +113,12 @@ pub(crate) fn inspect_keeping(
         FoundBody::File(file) => {
             let known = known.filter(|(fingerprint, _)| *fingerprint == stat.fingerprint);
             if known.is_none() && stat.len <= keep {
-                let read = Source::File(&file).read();
+                let read = ContentSource::File(&file).read();
                 bytes = Some(read.map_err(|error| unreadable(path, error))?.into_owned());
             }
             let hash = match known.map(|(_, known)| known).or(bytes.as_deref()) {
                 Some(bytes) => ContentHash::of(bytes),
-                None => ContentHash::of_source(Source::File(&file))
+                None => ContentHash::of_source(ContentSource::File(&file))
                     .map_err(|error| unreadable(path, error))?,
             };
             let Fingerprint { device, inode, .. } = stat.fingerprint;
@@ -151,7 +152,7 @@ pub(crate) fn read(
     hash: ContentHash,
 ) -> Result<Option<Vec<u8>>, FileError> {
     let Some(file) = open(files, path)? else { return Ok(None) };
-    let bytes = Source::File(&file).read().map_err(|error| unreadable(path, error))?;
+    let bytes = ContentSource::File(&file).read().map_err(|error| unreadable(path, error))?;
     if ContentHash::of(&bytes) == hash {
         return Ok(Some(bytes.into_owned()));
     }
@@ -161,7 +162,7 @@ pub(crate) fn read(
 /// Opens the file at a path; `None` if it is no file.
 pub(crate) fn open(files: &dyn Files, path: &Resolved) -> Result<Option<std::fs::File>, FileError> {
     Ok(match files.look(path)? {
-        Some(Found { body: FoundBody::File(file), .. }) => Some(file),
+        Some(FoundEntry { body: FoundBody::File(file), .. }) => Some(file),
         _ => None,
     })
 }
@@ -253,11 +254,11 @@ pub(crate) fn step_to<'a>(
     path: Resolved,
     now: PresentState<'_>,
     target: &'a FileState,
-    content: Option<Source<'a>>,
-) -> Option<Step<'a>> {
+    content: Option<ContentSource<'a>>,
+) -> Option<CommitStep<'a>> {
     let to = match (now.state, target) {
         (FileState::Absent, FileState::Absent) | (_, FileState::Other) => return None,
-        (_, FileState::Absent) => To::Nothing,
+        (_, FileState::Absent) => TargetState::Nothing,
         (
             FileState::File { hash: a, attributes: have, .. },
             FileState::File { hash: b, attributes, .. },
@@ -265,10 +266,10 @@ pub(crate) fn step_to<'a>(
             if have == attributes {
                 return None;
             }
-            To::Attributes(attributes)
+            TargetState::Attributes(attributes)
         }
         (_, FileState::File { attributes, .. }) => {
-            To::File { content: content?, attributes: Some(attributes) }
+            TargetState::File { content: content?, attributes: Some(attributes) }
         }
         (
             FileState::Symlink { target: a, attributes: have },
@@ -277,24 +278,32 @@ pub(crate) fn step_to<'a>(
             if has_attributes(have, attributes) {
                 return None;
             }
-            To::Attributes(attributes)
+            TargetState::Attributes(attributes)
         }
-        (_, FileState::Symlink { target, .. }) => To::Symlink(target),
+        (_, FileState::Symlink { target, .. }) => TargetState::Symlink(target),
         (FileState::Directory { attributes: have }, FileState::Directory { attributes }) => {
             if has_attributes(have, attributes) {
                 return None;
             }
-            To::Attributes(attributes)
+            TargetState::Attributes(attributes)
         }
-        (_, FileState::Directory { attributes }) => To::Directory { attributes: Some(attributes) },
+        (_, FileState::Directory { attributes }) => {
+            TargetState::Directory { attributes: Some(attributes) }
+        }
     };
     let rewrite = match (to, target) {
-        (To::Symlink(_), FileState::Symlink { attributes, .. }) if !attributes.is_empty() => {
-            Some(To::Attributes(attributes))
+        (TargetState::Symlink(_), FileState::Symlink { attributes, .. })
+            if !attributes.is_empty() =>
+        {
+            Some(TargetState::Attributes(attributes))
         }
         _ => None,
     };
-    Some(Step { rewrite, stands_for: file_object(target), ..Step::new(path, now.expect, to) })
+    Some(CommitStep {
+        rewrite,
+        stands_for: file_object(target),
+        ..CommitStep::new(path, now.expect, to)
+    })
 }
 
 /// Returns whether an object has the given mode, time and extended attributes. Ignores the owner, which is restored only as far as
@@ -332,12 +341,12 @@ pub(crate) fn step_with_own_file<'a>(
     path: Resolved,
     now: PresentState<'_>,
     target: &'a FileState,
-    content: Option<Source<'a>>,
-) -> Option<Step<'a>> {
+    content: Option<ContentSource<'a>>,
+) -> Option<CommitStep<'a>> {
     let attributes = attributes_of(target);
-    let to = To::File { content: content?, attributes };
+    let to = TargetState::File { content: content?, attributes };
     let stands_for = file_object(target);
-    Some(Step { stands_for, is_apart: true, ..Step::new(path, now.expect, to) })
+    Some(CommitStep { stands_for, is_apart: true, ..CommitStep::new(path, now.expect, to) })
 }
 
 /// Returns the identity of the file, if the state is one.
@@ -409,7 +418,7 @@ impl<'a> CheckpointMoves<'a> {
 }
 
 /// Opens the bytes of a file as it was before the change or should be after it.
-pub(crate) type ContentOpener<'a> = &'a dyn Fn(&ContentHash) -> Result<Opened, ToolError>;
+pub(crate) type ContentOpener<'a> = &'a dyn Fn(&ContentHash) -> Result<OpenedContent, ToolError>;
 
 /// Restores one object of an interrupted change to its earlier state.
 pub(crate) fn restore_before(
@@ -464,15 +473,17 @@ fn restore(
     };
     let step = match &name {
         Some((with, InspectedPath { fingerprint: Some(seen), .. })) => {
-            Some(Step::new(path, now.expect(), To::Linked { with, seen: *seen }))
+            Some(CommitStep::new(path, now.expect(), TargetState::Linked { with, seen: *seen }))
         }
         _ if is_apart => step_with_own_file(
             path,
             now.present(),
             &change.before,
-            bytes.as_ref().map(Opened::source),
+            bytes.as_ref().map(OpenedContent::source),
         ),
-        _ => step_to(path, now.present(), &change.before, bytes.as_ref().map(Opened::source)),
+        _ => {
+            step_to(path, now.present(), &change.before, bytes.as_ref().map(OpenedContent::source))
+        }
     };
     let Some(step) = step else { return Ok(RestoreResult::AsBefore) };
     match commit::perform_step(files, &step, now.kind, change.temporary.as_deref()) {
@@ -530,7 +541,7 @@ fn is_old_new_or_mixture(
         return Ok(true);
     }
     let Some(file) = open(files, path)? else { return Ok(false) };
-    let mixed = is_mixture(&Opened::File(file), &content(&old)?, &content(&new)?);
+    let mixed = is_mixture(&OpenedContent::File(file), &content(&old)?, &content(&new)?);
     Ok(mixed.map_err(|error| unreadable(path, error))?)
 }
 
@@ -558,9 +569,10 @@ fn move_back(
     }
     let bytes = if now.state.hash() == Some(old) { None } else { Some(content(&old)?) };
     let attributes = attributes_of(&origin.before);
-    let rewrite = bytes.as_ref().map(|bytes| To::File { content: bytes.source(), attributes });
-    let moved = To::Moved { from: path, seen };
-    let step = Step { rewrite, ..Step::new(home, Expect::Absent, moved) };
+    let rewrite =
+        bytes.as_ref().map(|bytes| TargetState::File { content: bytes.source(), attributes });
+    let moved = TargetState::Moved { from: path, seen };
+    let step = CommitStep { rewrite, ..CommitStep::new(home, ExpectedState::Absent, moved) };
     commit::perform_step(files, &step, None, change.temporary.as_deref())?;
     if change.before == FileState::Absent {
         return Ok(RestoreResult::Restored);

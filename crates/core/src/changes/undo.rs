@@ -2,7 +2,7 @@
 //!
 //! The selected changes are taken back in a simulation, newest first: each change must find the state that it left, and then leaves
 //! the state that it found. If one does not (another program changed the file since), the undo does nothing at all and reports the
-//! conflict. The result has one [`Way`] for each path, from the present state to the state before the changes, and is committed
+//! conflict. The result has one [`UndoStep`] for each path, from the present state to the state before the changes, and is committed
 //! like every other change. So an undo can be undone.
 
 mod left_out;
@@ -20,8 +20,9 @@ use crate::changes::commit;
 use crate::changes::hard_links::{self, FileIdentities, FileIdentity};
 use crate::changes::state::{self, CheckpointMoves};
 use crate::{
-    Altered, Attributes, CallId, Checkpoint, FileKind, FileState, Files, Fingerprint, History,
-    Origin, Query, RecordedChange, SessionId, ToolError, WithoutHistory, below_session_tmp,
+    Altered, Attributes, CallId, ChangeWithoutHistory, Checkpoint, CheckpointQuery, FileKind,
+    FileState, Files, Fingerprint, History, Origin, RecordedChange, SessionId, ToolError,
+    below_session_tmp,
 };
 
 /// Maximum number of undos that are followed back from an undo of an undo to the original change.
@@ -30,9 +31,9 @@ const MAX_UNDOS: usize = 10_000;
 /// The plan of an undo: the changes that it makes, or the conflicts that prevent it.
 ///
 /// ```
-/// use windlass_core::{Host, MemoryHistory, Query, UndoPlan, testing::EmptyHost};
+/// use windlass_core::{Host, MemoryHistory, CheckpointQuery, UndoPlan, testing::EmptyHost};
 /// let (host, history) = (EmptyHost::default(), MemoryHistory::default());
-/// let nothing = UndoPlan::make(host.files(), &history, &Query::LastOfWorkspace("/w".into()));
+/// let nothing = UndoPlan::make(host.files(), &history, &CheckpointQuery::LastOfWorkspace("/w".into()));
 /// assert_eq!(nothing.unwrap_err().message().text, "there is nothing to undo");
 /// ```
 #[derive(Debug)]
@@ -41,13 +42,13 @@ pub struct UndoPlan {
     /// Calls whose changes are taken back, newest first.
     pub origins: Vec<Origin>,
     /// Changes of each path, in the order in which they are made.
-    pub ways: Vec<Way>,
+    pub ways: Vec<UndoStep>,
     /// Paths that another program changed since.
     pub conflicts: Vec<Conflict>,
     /// Paths that the undo leaves as they are, because its caller may not write them. See [`UndoPlan::leave_out_hidden`].
     pub left_out: Vec<PathBuf>,
     /// Changes of the calls that have no history. They stay as they are.
-    pub without_history: Vec<WithoutHistory>,
+    pub without_history: Vec<ChangeWithoutHistory>,
     /// True if the query selects the last change rather than a certain call, turn or session.
     pub is_last: bool,
     /// Newest call that can be undone, if the query selects the last change and that change has no history.
@@ -63,8 +64,8 @@ pub struct UndoPlan {
 /// The change of one path in an undo.
 ///
 /// ```
-/// use windlass_core::{FileState, Way};
-/// let way = Way {
+/// use windlass_core::{FileState, UndoStep};
+/// let way = UndoStep {
 ///     path: "/w/made.txt".into(),
 ///     now: FileState::Absent,
 ///     then: FileState::Absent,
@@ -75,7 +76,7 @@ pub struct UndoPlan {
 /// assert!(way.now.is_like(&way.then), "nothing is left to do");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
+pub struct UndoStep {
     /// The path.
     pub path: PathBuf,
     /// Present state of the path.
@@ -90,7 +91,7 @@ pub struct Way {
     pub is_apart: bool,
 }
 
-impl Way {
+impl UndoStep {
     /// Returns whether the way only restores the time of a directory in which other ways add or remove names.
     pub fn is_directory_time(&self) -> bool {
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
@@ -154,7 +155,7 @@ impl UndoPlan {
     pub fn make(
         files: &dyn Files,
         history: &dyn History,
-        query: &Query,
+        query: &CheckpointQuery,
     ) -> Result<Self, ToolError> {
         let checkpoints = select_checkpoints(history, query)?;
         check_workspace(files.workspace(), &checkpoints)?;
@@ -215,7 +216,7 @@ impl UndoPlan {
     /// session.
     pub fn tmp_session(
         history: &dyn History,
-        query: &Query,
+        query: &CheckpointQuery,
     ) -> Result<Option<SessionId>, ToolError> {
         for checkpoint in select_checkpoints(history, query)? {
             if let Some(session) = tmp_session(history, &checkpoint)? {
@@ -228,8 +229,8 @@ impl UndoPlan {
     /// Returns the ways that the tool must declare as effects. Leaves out the times of directories, which follow the changes of
     /// names in them, and paths below a symbolic link that the undo removes: they are decided on with the link, since until then
     /// their paths lead elsewhere.
-    pub fn declared(&self) -> impl Iterator<Item = &Way> {
-        let is_link = |way: &&Way| matches!(way.now, FileState::Symlink { .. });
+    pub fn declared(&self) -> impl Iterator<Item = &UndoStep> {
+        let is_link = |way: &&UndoStep| matches!(way.now, FileState::Symlink { .. });
         let links: HashSet<&Path> =
             self.ways.iter().filter(is_link).map(|way| way.path.as_path()).collect();
         self.ways.iter().filter(move |way| {
@@ -273,11 +274,14 @@ fn calls_of<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Vec<CallId> {
 }
 
 /// Returns the selected checkpoints that are in effect, newest first.
-fn select_checkpoints(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolError> {
+fn select_checkpoints(
+    history: &dyn History,
+    query: &CheckpointQuery,
+) -> Result<Vec<Checkpoint>, ToolError> {
     let mut all = history.checkpoints(query)?;
     let unknown = match query {
-        Query::Call(call) => Some(format!("no change of the call {call} is known")),
-        Query::Turn(turn) => Some(format!("no change of the turn {turn} is known")),
+        CheckpointQuery::Call(call) => Some(format!("no change of the call {call} is known")),
+        CheckpointQuery::Turn(turn) => Some(format!("no change of the turn {turn} is known")),
         _ => None,
     };
     if let (Some(unknown), true) = (unknown, all.is_empty()) {
@@ -288,7 +292,7 @@ fn select_checkpoints(history: &dyn History, query: &Query) -> Result<Vec<Checkp
         // Checkpoints without history are not marked as undone, so they are returned as they are.
         return Ok(all);
     }
-    if let (Query::Call(call), Some(undo)) =
+    if let (CheckpointQuery::Call(call), Some(undo)) =
         (query, all.first().and_then(|checkpoint| checkpoint.undone_by.as_ref()))
     {
         return Err(already_undone(call, undo));
@@ -302,10 +306,15 @@ fn select_checkpoints(history: &dyn History, query: &Query) -> Result<Vec<Checkp
 }
 
 /// Returns the newest call that can be undone, if the query selects the last change of a session or workspace.
-fn newest_undoable(history: &dyn History, query: &Query) -> Result<Option<Origin>, ToolError> {
+fn newest_undoable(
+    history: &dyn History,
+    query: &CheckpointQuery,
+) -> Result<Option<Origin>, ToolError> {
     let all = match query {
-        Query::LastOfSession(session) => Query::Session(session.clone()),
-        Query::LastOfWorkspace(workspace) => Query::Workspace(workspace.clone()),
+        CheckpointQuery::LastOfSession(session) => CheckpointQuery::Session(session.clone()),
+        CheckpointQuery::LastOfWorkspace(workspace) => {
+            CheckpointQuery::Workspace(workspace.clone())
+        }
         _ => return Ok(None),
     };
     let mut checkpoints = history.checkpoints(&all)?.into_iter();
@@ -314,7 +323,7 @@ fn newest_undoable(history: &dyn History, query: &Query) -> Result<Option<Origin
 }
 
 /// Collects the changes without history: the newest one of each path.
-fn changes_without_history(checkpoints: &[Checkpoint]) -> Vec<WithoutHistory> {
+fn changes_without_history(checkpoints: &[Checkpoint]) -> Vec<ChangeWithoutHistory> {
     let mut known = HashSet::new();
     let all = checkpoints.iter().flat_map(|checkpoint| &checkpoint.without_history);
     all.filter(|change| known.insert(change.path())).cloned().collect()
@@ -377,7 +386,7 @@ fn tmp_session(
     for _ in 0..MAX_UNDOS {
         let mut undone = Vec::new();
         for call in &origin.undoes {
-            undone.extend(history.checkpoints(&Query::Call(call.clone()))?);
+            undone.extend(history.checkpoints(&CheckpointQuery::Call(call.clone()))?);
         }
         match undone.into_iter().find(is_tmp) {
             Some(first) => origin = first.origin,
@@ -484,7 +493,7 @@ fn plan_ways(
     simulation: &SimulatedPaths<'_>,
     identities: &FileIdentities,
     checkpoints: &[Checkpoint],
-) -> Vec<Way> {
+) -> Vec<UndoStep> {
     let paths = simulation.all();
     let is_other = |simulated: &&SimulatedPath| {
         !is_same_with_times(&simulated.now.state, &simulated.then) || simulated.is_apart(identities)
@@ -498,9 +507,9 @@ fn plan_ways(
         stays && around.contains(simulated.path.as_path())
     };
     // Exact capacity: a vector that grows can take twice the memory.
-    let mut ways: Vec<Way> = Vec::with_capacity(paths.len());
+    let mut ways: Vec<UndoStep> = Vec::with_capacity(paths.len());
     let changing = paths.iter().filter(|simulated| is_other(simulated) || is_around(simulated));
-    ways.extend(changing.map(|simulated| Way {
+    ways.extend(changing.map(|simulated| UndoStep {
         path: simulated.path.clone(),
         now: simulated.now.state.clone(),
         then: identities.with_first_identity(&simulated.then),
@@ -530,14 +539,14 @@ enum WayPhase {
 
 /// Sorts the ways into their order: removals with inner paths first, new objects with outer paths first. Sorts in place, since
 /// there may be many.
-fn sort_ways(ways: &mut [Way]) {
+fn sort_ways(ways: &mut [UndoStep]) {
     let left: HashSet<PathBuf> = ways
         .iter()
         .filter_map(|way| way.moved_from.as_deref())
         .flat_map(|from| from.ancestors().map(Path::to_owned))
         .collect();
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
-    let turn = |way: &Way| match (is_directory(&way.now), &way.then) {
+    let turn = |way: &UndoStep| match (is_directory(&way.now), &way.then) {
         (true, FileState::Directory { .. }) => WayPhase::RestoreAttributes,
         (true, FileState::Absent) if left.contains(&way.path) => WayPhase::RemoveLeftDirectory,
         (true, FileState::Absent) => WayPhase::RemoveDirectory,
@@ -555,8 +564,8 @@ fn sort_ways(ways: &mut [Way]) {
 }
 
 /// Drops the removal of directories that contain an object which stays.
-fn keep_used_directories(ways: &mut Vec<Way>, paths: &[SimulatedPath]) {
-    let is_going = |way: &Way| way.then == FileState::Absent;
+fn keep_used_directories(ways: &mut Vec<UndoStep>, paths: &[SimulatedPath]) {
+    let is_going = |way: &UndoStep| way.then == FileState::Absent;
     let mut going: HashSet<&Path> =
         ways.iter().filter(|way| is_going(way)).map(|way| way.path.as_path()).collect();
     let is_directory = |simulated: &&SimulatedPath| simulated.now.kind == Some(FileKind::Directory);
@@ -586,7 +595,7 @@ fn is_same_with_times(now: &FileState, then: &FileState) -> bool {
 
 /// Turns a removal and a restoration into a move where the file was moved by a call, so that it stays the same inode. A file that
 /// was written after the move is another one; if the moved file had other hard links, they identify it.
-fn find_moves(ways: &mut [Way], identities: &FileIdentities, checkpoints: &[Checkpoint]) {
+fn find_moves(ways: &mut [UndoStep], identities: &FileIdentities, checkpoints: &[Checkpoint]) {
     let moves = checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes);
     let moves: Vec<(&Path, &Path)> = moves
         .filter_map(|change| Some((change.moved_from.as_deref()?, change.path.as_path())))
@@ -598,10 +607,10 @@ fn find_moves(ways: &mut [Way], identities: &FileIdentities, checkpoints: &[Chec
         ways.iter().enumerate().map(|(at, way)| (way.path.clone(), at)).collect();
     let way_at = |path: &Path| places.get(path).copied();
     for (home, path) in moves {
-        let leaves = |way: &&Way| way.then == FileState::Absent && way.now.hash().is_some();
+        let leaves = |way: &&UndoStep| way.then == FileState::Absent && way.now.hash().is_some();
         let left = way_at(path).and_then(|at| ways.get(at)).filter(leaves);
         let Some(left) = left.map(|way| identities.file_of(&way.now)) else { continue };
-        let is_back = |way: &&mut Way| {
+        let is_back = |way: &&mut UndoStep| {
             let is_it =
                 hard_links::link_count(&way.then) < 2 || identities.file_of(&way.then) == left;
             is_it && way.now == FileState::Absent && way.then.hash().is_some()

@@ -12,7 +12,7 @@ use crate::effects::Footprint;
 use crate::engine::{ask_about_added_effects, record_extension, situation};
 use crate::people::Permission;
 use crate::{
-    CallExtended, Decided, Decision, Effect, Effects, Grant, HookCall, ToolError, Verdict,
+    CallExtended, Decision, Effect, Effects, ExplainedDecision, Grant, HookCall, ToolError, Verdict,
 };
 
 impl Context {
@@ -26,14 +26,14 @@ impl Context {
     /// ```
     /// # use std::sync::Arc;
     /// # use serde_json::json;
-    /// use windlass_core::{Effect, Effects, Kinds, Output, testing::MockTool};
+    /// use windlass_core::{Effect, Effects, EffectKinds, Output, testing::MockTool};
     /// # use windlass_core::{Engine, Mode, Policy, ToolCall, Toolbox, testing::EmptyHost};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let net = |origin: &str| Effect::Net { origin: origin.into(), method: "GET".into() };
     /// let tool = MockTool::named("fetch")
-    ///     .with_effects(Kinds::NET, move |_| net("https://docs.rs:443").into())
+    ///     .with_effects(EffectKinds::NET, move |_| net("https://docs.rs:443").into())
     ///     .answering(move |cx, _| async move {
     ///         // The answer redirects to another host.
     ///         cx.extend(net("https://static.docs.rs:443")).await?;
@@ -68,7 +68,7 @@ impl Context {
         let (verdict, settled) = self.decide_extension(verdict).await;
         let decided = match &settled {
             Ok((grant, _)) => grant.decided().clone(),
-            Err(_) => Decided { decision: Decision::Deny, ..verdict.decided(None) },
+            Err(_) => ExplainedDecision { decision: Decision::Deny, ..verdict.decided(None) },
         };
         self.record_extension(&effects, &decided).await?;
         let (grant, said) = settled?;
@@ -160,7 +160,7 @@ impl Context {
     async fn record_extension(
         &self,
         effects: &Arc<Effects>,
-        decided: &Decided,
+        decided: &ExplainedDecision,
     ) -> Result<(), ToolError> {
         let inner = &self.0;
         let effects = inner.secrets.redact_effects(effects);

@@ -9,9 +9,10 @@ use crate::changes::commit;
 use crate::policy::Withheld;
 use crate::sync::Lock;
 use crate::{
-    Altered, Application, CallId, Entry, Expect, FileError, FileErrorKind, Files, Fingerprint,
-    Note, OpenFile, Opener, Origin, Overrides, Proposals, Resolved, SnapshotPlan, Source, Stat,
-    Step, To, ToolError, Visitor, Walk, WalkOptions, WalkReport, quote,
+    Altered, CallId, CommitStep, ContentSource, Entry, ExpectedState, FileError, FileErrorKind,
+    Files, Fingerprint, OpenFile, Opener, Origin, Overrides, ProposalApplication, Proposals,
+    Resolved, SkippedPath, SnapshotPlan, Stat, TargetState, ToolError, Visitor, Walk, WalkOptions,
+    WalkReport, quote,
 };
 
 /// The door to files. Takes paths as the model wrote them, resolves each, and checks it against the grant.
@@ -19,13 +20,13 @@ use crate::{
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{Effects, Kinds, Output, testing::MockTool};
+/// use windlass_core::{Effects, EffectKinds, Output, testing::MockTool};
 /// # use windlass_core::{Engine, ToolCall, Toolbox, testing::EmptyHost};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// let tool = MockTool::named("look")
-///     .with_effects(Kinds::READ, |_| Effects::read("declared.txt"))
+///     .with_effects(EffectKinds::READ, |_| Effects::read("declared.txt"))
 ///     .answering(|cx, _| async move {
 ///         assert_eq!(cx.files().stat("declared.txt".as_ref())?, None, "this machine has no files");
 ///         cx.files().open("another.txt".as_ref())?;
@@ -147,7 +148,7 @@ impl FilesDoor<'_> {
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn create(&self, path: &Path, content: &[u8]) -> Result<Altered, ToolError> {
-        self.write_file(path, content, Expect::Absent, None)
+        self.write_file(path, content, ExpectedState::Absent, None)
     }
 
     /// Replaces a file that was read before: `seen` and `before` are its facts and bytes at that time. Fails as `stale` if the file
@@ -176,7 +177,7 @@ impl FilesDoor<'_> {
         seen: &Stat,
         before: &[u8],
     ) -> Result<Altered, ToolError> {
-        self.write_file(path, content, Expect::Same(seen.fingerprint), Some(before))
+        self.write_file(path, content, ExpectedState::Same(seen.fingerprint), Some(before))
     }
 
     /// Commits new content of one file.
@@ -184,11 +185,11 @@ impl FilesDoor<'_> {
         self,
         path: &Path,
         content: &[u8],
-        expect: Expect,
+        expect: ExpectedState,
         before: Option<&[u8]>,
     ) -> Result<Altered, ToolError> {
-        let to = To::File { content: Source::Bytes(content), attributes: None };
-        let step = Step { before, ..Step::new(self.resolve(path)?, expect, to) };
+        let to = TargetState::File { content: ContentSource::Bytes(content), attributes: None };
+        let step = CommitStep { before, ..CommitStep::new(self.resolve(path)?, expect, to) };
         self.commit(&[step])?.pop().ok_or_else(|| ToolError::internal("a change was not made"))
     }
 
@@ -196,7 +197,7 @@ impl FilesDoor<'_> {
     /// the result of each step, in order.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
-    pub fn commit(&self, steps: &[Step<'_>]) -> Result<Vec<Altered>, ToolError> {
+    pub fn commit(&self, steps: &[CommitStep<'_>]) -> Result<Vec<Altered>, ToolError> {
         for step in steps {
             self.check_granted(step)?;
         }
@@ -219,7 +220,7 @@ impl FilesDoor<'_> {
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn apply(
         &self,
-        plan: &Application,
+        plan: &ProposalApplication,
         proposals: &Proposals,
     ) -> Result<Vec<PathBuf>, ToolError> {
         let _alone = proposals.exclusive()?;
@@ -261,15 +262,15 @@ impl FilesDoor<'_> {
     }
 
     /// Checks a change against the grant.
-    fn check_granted(self, step: &Step<'_>) -> Result<(), ToolError> {
+    fn check_granted(self, step: &CommitStep<'_>) -> Result<(), ToolError> {
         let grant = &self.cx.grant;
-        if let To::Moved { from, .. } = step.to
+        if let TargetState::Moved { from, .. } = step.to
             && !grant.may_delete(&from.path)
         {
             return Err(undeclared("remove", from));
         }
         let (may, what) = match step.to {
-            To::Nothing => (grant.may_delete(&step.path.path), "remove"),
+            TargetState::Nothing => (grant.may_delete(&step.path.path), "remove"),
             _ => (grant.may_write(&step.path.path), "write"),
         };
         if may { Ok(()) } else { Err(undeclared(what, &step.path)) }
@@ -277,19 +278,19 @@ impl FilesDoor<'_> {
 
     /// Returns whether the session has seen all of the content that a step changes: a change of some lines does not prove that the
     /// rest was read.
-    fn has_seen(self, step: &Step<'_>) -> bool {
+    fn has_seen(self, step: &CommitStep<'_>) -> bool {
         let seen = |path: &Path, what| self.cx.session.has_seen(path, what, None).is_ok();
         match (step.to, step.expect) {
-            (To::Moved { from, seen: what }, _) => seen(&from.path, what),
-            (_, Expect::Same(what)) => seen(&step.path.path, what),
-            (_, Expect::Absent) => true,
+            (TargetState::Moved { from, seen: what }, _) => seen(&from.path, what),
+            (_, ExpectedState::Same(what)) => seen(&step.path.path, what),
+            (_, ExpectedState::Absent) => true,
         }
     }
 
     /// Updates the session's seen files after a step.
-    fn update_seen(self, step: &Step<'_>, altered: &Altered, known: bool) {
+    fn update_seen(self, step: &CommitStep<'_>, altered: &Altered, known: bool) {
         let session = &self.cx.session;
-        if let To::Moved { from, .. } = step.to {
+        if let TargetState::Moved { from, .. } = step.to {
             session.forget(&from.path);
         }
         match altered.stat {
@@ -345,14 +346,14 @@ impl WithheldPaths {
     }
 
     /// Returns a note for each rule.
-    fn notes(&self, root: &Path) -> Vec<Note> {
+    fn notes(&self, root: &Path) -> Vec<SkippedPath> {
         let note = |(rule, (first, count)): (&String, &(PathBuf, usize))| {
             let more = match count - 1 {
                 0 => String::new(),
                 more => format!(" with {more} more"),
             };
             let why = format!("left out{more}: `{rule}`; a call that names it is asked about");
-            Note { path: first.strip_prefix(root).unwrap_or(first).to_owned(), why }
+            SkippedPath { path: first.strip_prefix(root).unwrap_or(first).to_owned(), why }
         };
         self.0.lock().iter().map(note).collect()
     }

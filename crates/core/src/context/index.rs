@@ -1,7 +1,7 @@
 //! The door to full-text search.
 
 use super::Context;
-use crate::{Document, Indexed, Passage, TextIndex, ToolError};
+use crate::{Document, IndexedDocuments, Passage, TextIndex, ToolError};
 
 /// The door to one store of the full-text index. Blocking: call it in [`Context::blocking`].
 ///
@@ -45,7 +45,7 @@ impl Context {
 
 impl IndexDoor<'_> {
     /// Returns the ids and fingerprints of the stored documents, so that the caller can find new, changed and removed ones.
-    pub fn indexed(&self) -> Result<Indexed, ToolError> {
+    pub fn indexed(&self) -> Result<IndexedDocuments, ToolError> {
         self.index.indexed(&self.store)
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::Context;
 use super::planted::RemovalNotes;
 use super::staged::dropped;
-use crate::Plain;
+use crate::TerminalText;
 use crate::jobs::{CutOff, Job, JobEnd, ProgramEnd};
 use crate::{ToolError, Tracking};
 
 /// Follows a program to its end, then takes over its changes.
 pub(super) async fn follow_job(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>) {
-    let mut plain = Plain::default();
+    let mut plain = TerminalText::default();
     let told = |bytes: &[u8]| {
         if is_waited_for && cx.is_heard() {
             let mut text = String::new();

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use super::Context;
 use crate::changes::{commit, state};
 use crate::engine::record_job_end;
-use crate::jobs::{ChangeKind, Changed, Job, WhenStopped};
+use crate::jobs::{ChangeKind, Job, ProgramChangeReport, WhenStopped};
 use crate::{
-    BODY_VERSION, FileState, JobChange, JobEnded, Query, ToolError, Tracking, WithoutHistory, quote,
+    BODY_VERSION, ChangeWithoutHistory, CheckpointQuery, FileState, JobChange, JobEnded, ToolError,
+    Tracking, quote,
 };
 
 /// Maximum number of files that the record of a job names.
@@ -17,7 +18,11 @@ const MAX_RECORDED_FILES: usize = 10_000;
 
 impl Context {
     /// Records the changes of a job in the journal, since its call may have ended long ago.
-    pub(super) async fn record_job(&self, job: &Job, mut changed: Changed) -> Changed {
+    pub(super) async fn record_job(
+        &self,
+        job: &Job,
+        mut changed: ProgramChangeReport,
+    ) -> ProgramChangeReport {
         if changed.paths.is_empty() && changed.notes.is_empty() {
             return changed;
         }
@@ -76,7 +81,11 @@ impl Context {
 
     /// Notes in the undo history that a command ran whose changes were not tracked, so that an undo reports it. Skips a command
     /// that can only read, and a job whose changes are known by name.
-    pub(super) async fn note_untracked(&self, job: &Job, mut changed: Changed) -> Changed {
+    pub(super) async fn note_untracked(
+        &self,
+        job: &Job,
+        mut changed: ProgramChangeReport,
+    ) -> ProgramChangeReport {
         let is_untracked = match changed.tracking {
             Some(Tracking::Unknown) => true,
             Some(Tracking::Scanned) => !job.is_background && !changed.paths.is_empty(),
@@ -87,7 +96,7 @@ impl Context {
         }
         let noting = self.blocking(move |cx| {
             let workspace = cx.0.session_files.get().workspace().to_owned();
-            cx.record_without_history(&[WithoutHistory::Untracked(workspace)])
+            cx.record_without_history(&[ChangeWithoutHistory::Untracked(workspace)])
         });
         if let Err(error) = noting.await.and_then(|noted| noted) {
             let text = &error.message().text;
@@ -97,14 +106,14 @@ impl Context {
     }
 
     /// Notes in the undo history the files that a job changed directly in the workspace, so that an undo reports them.
-    async fn note_direct_changes(&self, changed: &Changed) -> Result<(), ToolError> {
+    async fn note_direct_changes(&self, changed: &ProgramChangeReport) -> Result<(), ToolError> {
         let paths: Vec<PathBuf> =
             changed.paths.iter().take(MAX_RECORDED_FILES).map(|(path, _)| path.clone()).collect();
         let noting = self.blocking(move |cx| {
             let of_calls = cx.left_by_calls(&paths)?;
             let is_of_job = |path: &PathBuf| !of_calls.contains(path);
-            let direct: Vec<WithoutHistory> =
-                paths.into_iter().filter(is_of_job).map(WithoutHistory::Direct).collect();
+            let direct: Vec<ChangeWithoutHistory> =
+                paths.into_iter().filter(is_of_job).map(ChangeWithoutHistory::Direct).collect();
             cx.record_without_history(&direct)
         });
         noting.await?
@@ -114,7 +123,7 @@ impl Context {
     fn left_by_calls(&self, paths: &[PathBuf]) -> Result<HashSet<PathBuf>, ToolError> {
         let files = self.0.session_files.get();
         let workspace = files.workspace().to_owned();
-        let checkpoints = self.0.history().checkpoints(&Query::Workspace(workspace))?;
+        let checkpoints = self.0.history().checkpoints(&CheckpointQuery::Workspace(workspace))?;
         let asked: HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let mut newest: HashMap<&Path, &FileState> = HashMap::new();
         for change in checkpoints.iter().flat_map(|checkpoint| checkpoint.changes.iter().rev()) {

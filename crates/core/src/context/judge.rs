@@ -22,7 +22,7 @@ use crate::changes::commit;
 use crate::git_config::{self, ConfigPaths, is_inert_change};
 use crate::protected::{GIT_REASON, is_git_directory, table_reason};
 use crate::{
-    Attributes, ChangedTo, FileChange, FileKind, Files, FoundBody, GitPart, GitPlace, PASS_THROUGH,
+    Attributes, ChangedTo, FileChange, FileKind, Files, FoundBody, GitPart, GitPath, PASS_THROUGH,
     ProcessChange, git_place, normalize, quote,
 };
 
@@ -168,7 +168,7 @@ impl ChangeJudge<'_> {
     }
 
     /// Returns whether a change of a part of a git directory is inert.
-    fn is_inert(&self, change: &ProcessChange, place: &GitPlace) -> bool {
+    fn is_inert(&self, change: &ProcessChange, place: &GitPath) -> bool {
         let is_sample = || {
             let hooks = place.directory.join("hooks");
             change.path.parent() == Some(&hooks) && is_sample(change.path.file_name())
@@ -225,7 +225,7 @@ impl ChangeJudge<'_> {
     }
 
     /// Returns whether the content of a `.git` file, a `commondir` or a `gitdir` points to where git itself would make it point.
-    fn is_inert_pointer(&self, change: &ProcessChange, place: &GitPlace, text: &[u8]) -> bool {
+    fn is_inert_pointer(&self, change: &ProcessChange, place: &GitPath, text: &[u8]) -> bool {
         // Like git, ignores line ends but keeps all spaces.
         let end = text.iter().rposition(|c| !matches!(c, b'\n' | b'\r')).map_or(0, |last| last + 1);
         let text = text.get(..end).unwrap_or_default();

@@ -4,7 +4,8 @@ use super::Context;
 use crate::engine::situation;
 use crate::policy::is_plain;
 use crate::{
-    Decided, DecidedBy, Effect, HttpRequest, HttpResponse, Mode, Network, NetworkTerms, ToolError,
+    DecidedBy, Effect, ExplainedDecision, HttpRequest, HttpResponse, Mode, Network, NetworkTerms,
+    ToolError,
 };
 
 /// The door to the network. Sends a request if the call was granted its origin and method. Redirects are returned as responses:
@@ -48,8 +49,9 @@ impl Context {
     pub(super) fn may_reach_private(&self, effect: &Effect) -> bool {
         let inner = &self.0;
         let Effect::Net { origin, .. } = effect else { return false };
-        let by_person =
-            |decided: &Decided| matches!(decided.settled_by, Some(DecidedBy::Approval { .. }));
+        let by_person = |decided: &ExplainedDecision| {
+            matches!(decided.settled_by, Some(DecidedBy::Approval { .. }))
+        };
         let is_agreed = inner.grant.deciding(effect, by_person).unwrap_or_default();
         (is_agreed && is_plain(origin)) || self.is_named(effect)
     }
@@ -60,7 +62,7 @@ impl Context {
         let inner = &self.0;
         let Effect::Net { origin, .. } = effect else { return false };
         let beforehand =
-            |decided: &Decided| matches!(decided.settled_by, Some(DecidedBy::Beforehand));
+            |decided: &ExplainedDecision| matches!(decided.settled_by, Some(DecidedBy::Beforehand));
         let is_any_allowed = inner.policy.mode() == Mode::Yolo
             || inner.grant.deciding(effect, beforehand).unwrap_or_default();
         (is_any_allowed && is_plain(origin)) || self.may_reach_private(effect)
@@ -91,7 +93,7 @@ impl NetDoor<'_> {
             )));
         }
         let meter = inner.session.ledger().clone();
-        if !crate::Meter::pass(&*meter, 0) {
+        if !crate::TrafficMeter::pass(&*meter, 0) {
             return Err(ToolError::busy(
                 "the budget of this session is used up: it may move no more bytes over the network",
             ));

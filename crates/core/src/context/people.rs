@@ -14,23 +14,23 @@ pub(super) const QUESTION_STATE: &str = "question";
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{Effects, Kinds, Output, Question, QuestionAnswer, Selection, testing::MockTool};
-/// # use windlass_core::{ApprovalRequest, Answer, Attendant, BoxFuture, Engine, QuestionRequest, Reply, ToolCall, Toolbox};
+/// use windlass_core::{Effects, EffectKinds, Output, Question, QuestionAnswer, Selection, testing::MockTool};
+/// # use windlass_core::{ApprovalRequest, Answer, Attendant, BoxFuture, Engine, QuestionRequest, AttendantReply, ToolCall, Toolbox};
 /// # use windlass_core::testing::EmptyHost;
 /// # struct First;
 /// # impl Attendant for First {
-/// #     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-/// #         Box::pin(std::future::ready(Reply::Deferred))
+/// #     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
+/// #         Box::pin(std::future::ready(AttendantReply::Deferred))
 /// #     }
-/// #     fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
+/// #     fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, AttendantReply<QuestionAnswer>> {
 /// #         let chosen = request.questions.iter().map(|one| Selection::of(&one.options[0].label));
-/// #         Box::pin(std::future::ready(Reply::Answered(QuestionAnswer::new(chosen))))
+/// #         Box::pin(std::future::ready(AttendantReply::Answered(QuestionAnswer::new(chosen))))
 /// #     }
 /// # }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// let choose = MockTool::named("choose")
-///     .with_effects(Kinds::STATE, |_| Effects::state("question"))
+///     .with_effects(EffectKinds::STATE, |_| Effects::state("question"))
 ///     .answering(|cx, _| async move {
 ///         let answer = cx.people()?.ask(&[Question::new("Which colour?", ["red", "blue"])]).await?;
 ///         Ok(Output::text(answer.selections[0].selected.join(", ")))

@@ -16,8 +16,8 @@ use crate::changes::commit;
 use crate::jobs::Job;
 use crate::sync::Lock;
 use crate::{
-    ChangedTo, Expect, FileState, Files, FoundBody, PLANTED_REMOVAL, ProcessChange, Query, Step,
-    To, ToolError, quote,
+    ChangedTo, CheckpointQuery, CommitStep, ExpectedState, FileState, Files, FoundBody,
+    PLANTED_REMOVAL, ProcessChange, TargetState, ToolError, quote,
 };
 
 /// Minimum pause between two scans.
@@ -127,7 +127,7 @@ impl Context {
             if holds_more || self.was_made_by_a_call(path).unwrap_or(true) {
                 break;
             }
-            let expect = Expect::Same(found.stat.fingerprint);
+            let expect = ExpectedState::Same(found.stat.fingerprint);
             around.insert(0, PlantedObject { path: path.to_owned(), expect, is_empty: true });
             inside = path;
         }
@@ -140,9 +140,12 @@ impl Context {
         let step = |object: &PlantedObject| {
             let path = commit::beside(files, &object.path);
             // A directory's mode cannot prevent the removal.
-            Step { opens_directories: true, ..Step::new(path, object.expect, To::Nothing) }
+            CommitStep {
+                opens_directories: true,
+                ..CommitStep::new(path, object.expect, TargetState::Nothing)
+            }
         };
-        let steps: Vec<Step<'_>> = found.iter().rev().map(step).collect();
+        let steps: Vec<CommitStep<'_>> = found.iter().rev().map(step).collect();
         let mut origin = self.files().origin(Vec::new());
         PLANTED_REMOVAL.clone_into(&mut origin.tool);
         let made = commit::commit(files, self.0.history(), &origin, &steps, &|| false);
@@ -153,7 +156,7 @@ impl Context {
     /// Returns whether a call made the object at a path, according to the history.
     fn was_made_by_a_call(&self, path: &Path) -> Result<bool, ToolError> {
         let workspace = self.0.session_files.get().workspace().to_owned();
-        let checkpoints = self.0.history().checkpoints(&Query::Workspace(workspace))?;
+        let checkpoints = self.0.history().checkpoints(&CheckpointQuery::Workspace(workspace))?;
         Ok(checkpoints.iter().filter(|checkpoint| checkpoint.can_be_undone()).any(|checkpoint| {
             let mut changes = checkpoint.changes.iter();
             changes.any(|change| {
@@ -167,7 +170,7 @@ impl Context {
 /// An object to remove.
 struct PlantedObject {
     path: PathBuf,
-    expect: Expect,
+    expect: ExpectedState,
     is_empty: bool,
 }
 
@@ -187,7 +190,11 @@ fn collect_tree(
             }
             _ => found.stat.len == 0,
         };
-        to.push(PlantedObject { path, expect: Expect::Same(found.stat.fingerprint), is_empty });
+        to.push(PlantedObject {
+            path,
+            expect: ExpectedState::Same(found.stat.fingerprint),
+            is_empty,
+        });
         if to.len() > MAX_OBJECTS {
             return Err(ToolError::failed(format!("it holds more than {MAX_OBJECTS} objects")));
         }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::Context;
-use crate::Plain;
 use crate::Secrets;
+use crate::TerminalText;
 use crate::jobs::Job;
 use crate::secrets::RedactionStream;
 
@@ -22,13 +22,13 @@ const BYTEWISE_BYTES: usize = 4 << 10;
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{CommandLine, Effect, Kinds, Output, ProcessRequest, Program, testing::MockTool};
+/// use windlass_core::{CommandLine, Effect, EffectKinds, Output, ProcessRequest, Program, testing::MockTool};
 /// # use windlass_core::{Engine, Mode, Policy, ToolCall, Toolbox, testing::EchoHost};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// let tool = MockTool::named("make")
-///     .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["make", "all"])).into())
+///     .with_effects(EffectKinds::EXEC, |_| Effect::Exec(CommandLine::words(["make", "all"])).into())
 ///     .answering(|cx, _| async move {
 ///         let directory = cx.files().resolve(".".as_ref())?;
 ///         let request = ProcessRequest::new(Program::words(["make", "all"]), directory);
@@ -51,7 +51,7 @@ pub struct Printed<'a> {
     secrets: &'a Secrets,
     job: &'a Job,
     range: Range<u64>,
-    plain: Plain,
+    plain: TerminalText,
     /// An unfinished line, which further output may overwrite.
     line: String,
     stream: RedactionStream,
@@ -143,7 +143,7 @@ fn safe_end(secrets: &Secrets, job: &Job, range: Range<u64>) -> u64 {
     let piece = job.since(start, usize::try_from(range.end - start).unwrap_or(0));
     let begin = piece.next - piece.bytes.len() as u64;
     let mut finder =
-        CutFinder { secrets, plain: Plain::default(), stream: RedactionStream::default() };
+        CutFinder { secrets, plain: TerminalText::default(), stream: RedactionStream::default() };
     let last = piece.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let (lines, rest) = piece.bytes.split_at(last);
     let (rest, slowly) = rest.split_at(rest.len().saturating_sub(BYTEWISE_BYTES));
@@ -203,7 +203,7 @@ impl Iterator for Printed<'_> {
 /// Finds the offsets at which a program's output can be cut.
 struct CutFinder<'a> {
     secrets: &'a Secrets,
-    plain: Plain,
+    plain: TerminalText,
     stream: RedactionStream,
 }
 
@@ -224,7 +224,7 @@ impl<'a> Printed<'a> {
             secrets,
             job,
             range,
-            plain: Plain::default(),
+            plain: TerminalText::default(),
             line: String::new(),
             stream: RedactionStream::default(),
             is_done: false,
@@ -264,7 +264,7 @@ impl<'a> Printed<'a> {
     /// Returns the text that was held back, now that nothing follows it.
     fn finish(&mut self) -> String {
         self.plain.end(&mut self.line);
-        self.plain = Plain::default();
+        self.plain = TerminalText::default();
         let line = std::mem::take(&mut self.line);
         let mut text = self.stream.push(self.secrets, &line).into_owned();
         text.push_str(&self.stream.end(self.secrets));

@@ -16,8 +16,8 @@ use crate::policy::is_plain;
 use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
-    Access, Confinement, Effect, Errors, FileRights, JobId, Keep, Level, NetworkAccess,
-    ProcessRequest, Processes, Stdin, ToolError,
+    Access, Confinement, Effect, FileRights, JobId, KeptChanges, NetworkAccess, ProcessRequest,
+    Processes, SandboxLevel, StderrTarget, Stdin, ToolError,
 };
 
 /// The door to programs. Starts a program only for a granted effect: this very command, or reading the workspace for a program that
@@ -26,13 +26,13 @@ use crate::{
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{CommandLine, Effect, Kinds, Output, ProcessRequest, Program, testing::MockTool};
+/// use windlass_core::{CommandLine, Effect, EffectKinds, Output, ProcessRequest, Program, testing::MockTool};
 /// # use windlass_core::{Engine, Mode, Policy, ToolCall, Toolbox, testing::EchoHost};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// let tool = MockTool::named("make")
-///     .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["make", "all"])).into())
+///     .with_effects(EffectKinds::EXEC, |_| Effect::Exec(CommandLine::words(["make", "all"])).into())
 ///     .answering(|cx, _| async move {
 ///         let directory = cx.files().resolve(".".as_ref())?;
 ///         let request = ProcessRequest::new(Program::words(["make", "all"]), directory);
@@ -130,8 +130,8 @@ impl ProcessDoor<'_> {
     /// Returns whether changes of jobs are decided on at their end, so that jobs cannot work directly on the workspace.
     fn stages_jobs(self) -> bool {
         let inner = &self.cx.0;
-        matches!(self.confinement().level, Level::Staged | Level::Discard)
-            || inner.grant.keeps() != Keep::All
+        matches!(self.confinement().level, SandboxLevel::Staged | SandboxLevel::Discard)
+            || inner.grant.keeps() != KeptChanges::All
             || inner.policy.is_plan()
             || inner.session.proposals().is_some()
     }
@@ -140,8 +140,8 @@ impl ProcessDoor<'_> {
     /// decision.
     fn keeps_home(self) -> bool {
         let inner = &self.cx.0;
-        matches!(self.confinement().level, Level::Off | Level::Workspace)
-            && inner.grant.keeps() == Keep::All
+        matches!(self.confinement().level, SandboxLevel::Off | SandboxLevel::Workspace)
+            && inner.grant.keeps() == KeptChanges::All
             && !inner.policy.is_plan()
             && inner.session.proposals().is_none()
     }
@@ -211,7 +211,7 @@ impl ProcessDoor<'_> {
     /// Restricts a program to the rights of the session where the machine's settings allow more.
     fn restrict(self, request: &mut ProcessRequest) -> Result<(), ToolError> {
         let (of_machine, narrowed) = (self.processes.confinement(), self.confinement());
-        if of_machine.level == Level::Off && narrowed.level != Level::Off {
+        if of_machine.level == SandboxLevel::Off && narrowed.level != SandboxLevel::Off {
             return Err(ToolError::denied(format!(
                 "not allowed: this session runs programs only in a sandbox ({}), and the sandbox is off here",
                 narrowed.level
@@ -225,14 +225,14 @@ impl ProcessDoor<'_> {
         if network != of_machine.network {
             request.network = Some(network);
         }
-        let is_staged = matches!(narrowed.level, Level::Staged | Level::Discard)
-            || self.cx.0.grant.keeps() != Keep::All;
+        let is_staged = matches!(narrowed.level, SandboxLevel::Staged | SandboxLevel::Discard)
+            || self.cx.0.grant.keeps() != KeptChanges::All;
         if is_staged && !narrowed.is_whole() {
             return Err(ToolError::denied(format!(
                 "not allowed: the changes of this command are not kept unseen, and nothing can hold them back here ({narrowed})"
             )));
         }
-        if narrowed.level == Level::ReadOnly {
+        if narrowed.level == SandboxLevel::ReadOnly {
             request.access = Access::Read;
         } else if is_staged && request.access == Access::Direct {
             request.access = Access::Staged;
@@ -304,7 +304,8 @@ impl ProcessDoor<'_> {
     fn is_granted(self, request: &ProcessRequest) -> bool {
         let text = request.program.to_string();
         let shell = request.program.shell().map(ToString::to_string);
-        let is_held = request.access == Access::Read || self.confinement().level == Level::Off;
+        let is_held =
+            request.access == Access::Read || self.confinement().level == SandboxLevel::Off;
         self.cx.0.grant.effects().iter().any(|effect| {
             matches!(effect, Effect::Exec(command)
                 if command.text == text
@@ -329,7 +330,7 @@ fn start_blocking(
             host.processes().ok_or(io::ErrorKind::Unsupported)?.scratch()
         }))
     };
-    let is_apart = request.errors == Errors::Apart && request.terminal.is_none();
+    let is_apart = request.errors == StderrTarget::Apart && request.terminal.is_none();
     Ok(Job {
         id: JobId::of_call(cx.call_id()),
         call: cx.call_id().clone(),

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use super::Inner;
 use super::files::{FilesDoor, undeclared};
 use crate::changes::{commit, state, undo};
-use crate::{ContentHash, FileState, ToolError, UndoPlan, Way, quote};
+use crate::{ContentHash, FileState, ToolError, UndoPlan, UndoStep, quote};
 
 /// The door to the undo history.
 ///
 /// ```
 /// use windlass_core::{Context, Output, ToolError, UndoPlan};
 ///
-/// /// `plan` was made by [`Scene::undo_plan`](windlass_core::Scene::undo_plan), and its ways were granted.
+/// /// `plan` was made by [`PlanContext::undo_plan`](windlass_core::PlanContext::undo_plan), and its ways were granted.
 /// fn take_back(cx: &Context, plan: &UndoPlan) -> Result<Output, ToolError> {
 ///     let restored = cx.undo()?.perform(plan)?;
 ///     Ok(Output::text(format!("restored {} paths", restored.len())))
@@ -86,7 +86,7 @@ impl UndoDoor<'_> {
     }
 
     /// Checks a way against the grant.
-    fn check_way(self, way: &Way, spares_hidden: bool) -> Result<(), ToolError> {
+    fn check_way(self, way: &UndoStep, spares_hidden: bool) -> Result<(), ToolError> {
         let is_hidden = self.is_hidden(&way.path);
         if is_hidden && spares_hidden {
             return Err(ToolError::denied(format!(

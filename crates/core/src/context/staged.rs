@@ -14,13 +14,14 @@ use super::approval::unanswered_error;
 use super::judge::{ChangeJudgement, JudgeInputs, judge, show_changes};
 use super::planted::RemovalNotes;
 use crate::engine::{ask_about_running_call, situation};
-use crate::jobs::{ChangeKind, Changed};
+use crate::jobs::{ChangeKind, ProgramChangeReport};
 use crate::people::Permission;
 use crate::policy::{StagedChanges, offers};
 use crate::{
-    ApprovalRequest, BuiltChange, ChangedTo, ContentHash, Decision, Effect, Effects, FailureReason,
-    FileChange, Files, FoundText, HeldChanges, HeldFor, HookCall, Keep, Level, NewCheckpoint, Note,
-    PathPattern, ProcessChange, ProcessChanges, ToolError, Tracking, Verdict, WithoutHistory,
+    ApprovalRequest, BuiltChange, ChangeWithoutHistory, ChangedTo, ContentHash, Decision, Effect,
+    Effects, FailureReason, FileChange, Files, FoundText, HeldChanges, HookCall, KeptChanges,
+    NewCheckpoint, PathPattern, ProcessChange, ProcessChanges, SandboxLevel, SkippedPath,
+    StageHold, ToolError, Tracking, Verdict,
 };
 
 impl Context {
@@ -29,8 +30,8 @@ impl Context {
         &self,
         changes: ProcessChanges,
         removed: &RemovalNotes,
-    ) -> Result<Changed, ToolError> {
-        let mut changed = Changed {
+    ) -> Result<ProgramChangeReport, ToolError> {
+        let mut changed = ProgramChangeReport {
             tracking: Some(changes.tracking).filter(|tracking| *tracking != Tracking::Nothing),
             paths: changes.changes.iter().map(path_and_kind).collect(),
             built: changes.built.clone(),
@@ -50,13 +51,13 @@ impl Context {
         let (keeps, usual) = (self.kept_changes()?, self.default_decision()?);
         let is_asked = usual != StagedChanges::Decided;
         let mut changes = changes;
-        if keeps == Keep::Nothing || is_asked {
+        if keeps == KeptChanges::Nothing || is_asked {
             leave_out_trivial(&mut changes);
             changed.paths = changes.changes.iter().map(path_and_kind).collect();
             changed.built.clone_from(&changes.built);
         }
         let is_empty = changes.changes.is_empty() && changes.built.is_empty();
-        if keeps == Keep::Nothing || (is_asked && is_empty) {
+        if keeps == KeptChanges::Nothing || (is_asked && is_empty) {
             changed.is_dropped = true;
             return Ok(changed);
         }
@@ -72,22 +73,22 @@ impl Context {
     }
 
     /// Returns which changes of this call's programs are kept.
-    fn kept_changes(&self) -> Result<Keep, ToolError> {
-        let discards = self.sandbox_level()? == Level::Discard;
-        Ok(if discards { Keep::Nothing } else { self.0.grant.keeps() })
+    fn kept_changes(&self) -> Result<KeptChanges, ToolError> {
+        let discards = self.sandbox_level()? == SandboxLevel::Discard;
+        Ok(if discards { KeptChanges::Nothing } else { self.0.grant.keeps() })
     }
 
     /// Returns the decision about changes that no rule covers.
     fn default_decision(&self) -> Result<StagedChanges, ToolError> {
         Ok(match self.0.grant.keeps() {
-            _ if self.sandbox_level()? == Level::Staged => StagedChanges::Shown,
-            Keep::Asked => StagedChanges::Ruled,
-            Keep::All | Keep::Nothing => StagedChanges::Decided,
+            _ if self.sandbox_level()? == SandboxLevel::Staged => StagedChanges::Shown,
+            KeptChanges::Asked => StagedChanges::Ruled,
+            KeptChanges::All | KeptChanges::Nothing => StagedChanges::Decided,
         })
     }
 
     /// Returns the sandbox level of this call's programs.
-    fn sandbox_level(&self) -> Result<Level, ToolError> {
+    fn sandbox_level(&self) -> Result<SandboxLevel, ToolError> {
         let of_machine = self.machine_processes()?.confinement();
         Ok(self.0.session.rights().confine(of_machine).level)
     }
@@ -109,10 +110,10 @@ impl Context {
             let left = changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle());
             let mut made = Made { left, unknown: None };
             if changes.changes.is_empty() {
-                let is_kept = |change: &WithoutHistory| {
+                let is_kept = |change: &ChangeWithoutHistory| {
                     made.left.iter().all(|note| note.path != change.path())
                 };
-                let kept: Vec<WithoutHistory> = built.into_iter().filter(is_kept).collect();
+                let kept: Vec<ChangeWithoutHistory> = built.into_iter().filter(is_kept).collect();
                 made.unknown = cx.record_without_history(&kept).err();
             }
             Ok::<_, ToolError>(made)
@@ -123,7 +124,7 @@ impl Context {
     /// Records changes of this call that have no history, so that an undo can report them. Blocking.
     pub(super) fn record_without_history(
         &self,
-        changes: &[WithoutHistory],
+        changes: &[ChangeWithoutHistory],
     ) -> Result<(), ToolError> {
         if changes.is_empty() {
             return Ok(());
@@ -286,7 +287,8 @@ impl Context {
     /// Returns the subject of this call, if an answer to it would also count for its next run.
     fn call_subject(&self, verdict: &Verdict) -> Option<ContentHash> {
         let (inner, grant) = (&self.0, &self.0.grant);
-        let counts = inner.is_whole && grant.keeps() == Keep::Asked && !verdict.is_asked_always();
+        let counts =
+            inner.is_whole && grant.keeps() == KeptChanges::Asked && !verdict.is_asked_always();
         counts.then(|| self.subject_of(grant.effects()))
     }
 
@@ -310,7 +312,7 @@ impl Context {
         }
         let until = self.0.broker.expiry(request.at);
         let held =
-            HeldFor { approval: request.id.clone(), until, found: found_texts(&request.changes) };
+            StageHold { approval: request.id.clone(), until, found: found_texts(&request.changes) };
         let changes = changes.clone();
         let holding = self.blocking(move |_| {
             changes.stage.as_ref().is_some_and(|stage| stage.hold(&held, &changes).is_ok())
@@ -427,7 +429,7 @@ pub(crate) fn show_held(held: &HeldChanges, files: &dyn Files) -> (Vec<FileChang
 #[derive(Debug)]
 pub(crate) struct Made {
     /// Build directories that could not be kept, and why.
-    pub(crate) left: Vec<Note>,
+    pub(crate) left: Vec<SkippedPath>,
     /// Error of the undo history, if it could not record the build directories.
     unknown: Option<ToolError>,
 }
@@ -444,10 +446,10 @@ impl Made {
 }
 
 /// Returns the changed build directories, without caches of tools, whose changes an undo need not report.
-fn without_history(changes: &ProcessChanges) -> Vec<WithoutHistory> {
+fn without_history(changes: &ProcessChanges) -> Vec<ChangeWithoutHistory> {
     let measured = |path: &PathBuf| {
         let (files, bytes) = size_below(changes, path);
-        WithoutHistory::BuildDirectory(BuiltChange { path: path.clone(), files, bytes })
+        ChangeWithoutHistory::BuildDirectory(BuiltChange { path: path.clone(), files, bytes })
     };
     changes.built.iter().filter(|path| !is_in_cache(path)).map(measured).collect()
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Context;
-use crate::{StateEntry, StateNote, StatePlace, ToolError};
+use crate::{StateEntry, StateNote, StateOwner, ToolError};
 
 /// The owner of a value, as seen from a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,13 +23,13 @@ pub enum StateScope {
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{Effects, Kinds, Output, StateScope, testing::MockTool};
+/// use windlass_core::{Effects, EffectKinds, Output, StateScope, testing::MockTool};
 /// # use windlass_core::{Engine, ToolCall, Toolbox, testing::EmptyHost};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// let count = MockTool::named("count")
-///     .with_effects(Kinds::STATE, |_| Effects::state("count"))
+///     .with_effects(EffectKinds::STATE, |_| Effects::state("count"))
 ///     .answering(|cx, _| async move {
 ///         let counted = cx.state().update(StateScope::Session, "count", |old| {
 ///             Ok(Some(json!(old.and_then(|old| old.as_u64()).unwrap_or(0) + 1)))
@@ -128,14 +128,14 @@ impl StateDoor<'_> {
     }
 
     /// Returns the owner of values in a scope.
-    fn owner_of(self, scope: StateScope) -> StatePlace {
+    fn owner_of(self, scope: StateScope) -> StateOwner {
         let inner = &(self.0).0;
         match scope {
-            StateScope::Session => StatePlace::Session(inner.session.id().clone()),
+            StateScope::Session => StateOwner::Session(inner.session.id().clone()),
             StateScope::Workspace => {
-                StatePlace::Workspace(inner.session_files.get().workspace().to_owned())
+                StateOwner::Workspace(inner.session_files.get().workspace().to_owned())
             }
-            StateScope::Person => StatePlace::Person,
+            StateScope::Person => StateOwner::Person,
         }
     }
 

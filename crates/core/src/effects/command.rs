@@ -39,7 +39,7 @@ pub struct CommandLine {
     /// The directories in which it reads files that are known only while it runs. Files that no tool may see have to be kept from it
     /// there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub searches: Vec<Search>,
+    pub searches: Vec<CommandSearch>,
     /// The shell that runs it, if that is not bash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
@@ -51,14 +51,14 @@ pub struct CommandLine {
 /// A directory in which a command may read any file, down to a depth.
 ///
 /// ```
-/// use windlass_core::Search;
-/// let all = Search::tree("src");
+/// use windlass_core::CommandSearch;
+/// let all = CommandSearch::tree("src");
 /// assert_eq!(all.depth, None, "`grep -r x src` reads whatever there is");
-/// let some = Search::names("src", 2);
+/// let some = CommandSearch::names("src", 2);
 /// assert_eq!(some.depth, Some(2), "`cat src/*/mod.rs` does not");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Search {
+pub struct CommandSearch {
     /// The directory.
     pub place: PathPattern,
     /// Maximum depth below the directory; `None` for the whole tree.
@@ -66,7 +66,7 @@ pub struct Search {
     pub depth: Option<usize>,
 }
 
-impl Search {
+impl CommandSearch {
     /// Makes the search of a whole tree.
     pub fn tree(path: impl Into<PathBuf>) -> Self {
         Self { place: PathPattern::tree(path), depth: None }
@@ -96,7 +96,7 @@ pub struct SimpleCommand {
     pub only_reads: OnlyReads,
     /// The words that make the program do more than its name says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub risks: Vec<Risk>,
+    pub risks: Vec<CommandRisk>,
     /// The words without options before or between subcommands, for rules that restrict: `git -C . push` is `git push` too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bare: Vec<Vec<String>>,
@@ -117,7 +117,7 @@ pub struct SimpleCommand {
 
 /// A word that makes a program do more than its name says: run another program, write a file, load code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Risk {
+pub struct CommandRisk {
     /// The index of the word; the program is 0.
     pub word: usize,
     /// The risk in words: `runs another program`.
@@ -241,7 +241,7 @@ impl SimpleCommand {
     /// Adds a word that makes the program do more than its name says.
     #[must_use]
     pub fn risk(mut self, word: usize, why: impl Into<Cow<'static, str>>) -> Self {
-        self.risks.push(Risk { word, why: why.into() });
+        self.risks.push(CommandRisk { word, why: why.into() });
         self
     }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::{
-    Answer, AnswerError, Approval, ApprovalId, Attendance, Attendant, QuestionAnswer, QuestionId,
-    QuestionRequest, SessionId, ToolError,
+    Answer, AnswerError, Approval, ApprovalId, Attendant, AttendantRegistration, QuestionAnswer,
+    QuestionId, QuestionRequest, SessionId, ToolError,
 };
 
 impl Engine {
     /// Registers a front door where people can be asked about the calls of a session and of those below it, for as long as the
     /// returned value lives.
-    pub fn attend(&self, session: &SessionId, attendant: impl Attendant) -> Attendance {
+    pub fn attend(&self, session: &SessionId, attendant: impl Attendant) -> AttendantRegistration {
         self.0.broker.attend(Some(session.clone()), Arc::new(attendant))
     }
 
@@ -19,12 +19,12 @@ impl Engine {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// use windlass_core::{Engine, Listening, testing::EmptyHost};
+    /// use windlass_core::{Engine, EventAttendant, testing::EmptyHost};
     /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-    /// let attendance = engine.attend_all(Listening::default());
+    /// let attendance = engine.attend_all(EventAttendant::default());
     /// drop(attendance); // No attendant is left: a call that needs a person is denied at once.
     /// ```
-    pub fn attend_all(&self, attendant: impl Attendant) -> Attendance {
+    pub fn attend_all(&self, attendant: impl Attendant) -> AttendantRegistration {
         self.0.broker.attend(None, Arc::new(attendant))
     }
 

@@ -13,8 +13,9 @@ use crate::policy::offers;
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
 use crate::{
-    Approval, ApprovalRequest, Asker, Decision, Effect, Effects, Files, Grant, Host, Keep, Level,
-    Overrides, Session, Settled, Situation, ToolError, Verdict, When,
+    Approval, ApprovalRequest, ApprovalState, AskTime, Decision, DecisionContext, Effect, Effects,
+    Files, Grant, Host, KeptChanges, Overrides, Requester, SandboxLevel, Session, ToolError,
+    Verdict,
 };
 
 /// Decides about a planned call by the rules, the mode and the session. Asks in any case if the plan says that it needs a person.
@@ -29,23 +30,23 @@ fn decide_on(engine: &Shared, call: &Call, effects: &Arc<Effects>) -> Verdict {
     let harmless = policy.harmless(effects, files);
     let git_places = unnamed_git_places(effects, files);
     let situation =
-        Situation { harmless, git_places, ..situation(&*engine.host, files, &call.session) };
+        DecisionContext { harmless, git_places, ..situation(&*engine.host, files, &call.session) };
     let workspace = files.workspace();
     policy.decide_in(&call.name, effects.clone(), workspace, &situation)
 }
 
 /// Returns the facts about time and session that a decision depends on.
-pub(crate) fn situation(host: &dyn Host, files: &dyn Files, session: &Session) -> Situation {
-    Situation {
+pub(crate) fn situation(host: &dyn Host, files: &dyn Files, session: &Session) -> DecisionContext {
+    DecisionContext {
         now: Some(host.clock().now()),
         untrusted: session.untrusted(),
-        ..Situation::in_session(files)
+        ..DecisionContext::in_session(files)
     }
 }
 
 /// Returns who makes the calls of a session: agent, parent session and depth, for the approval.
-pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Asker {
-    Asker {
+pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Requester {
+    Requester {
         agent: session.agent_name().map(str::to_owned),
         parent: session.parent().cloned(),
         depth: overrides.depth.unwrap_or(0),
@@ -68,7 +69,7 @@ fn confinement_for_person(engine: &Shared, call: &Call, verdict: &Verdict) -> St
         .host
         .processes()
         .map(|processes| call.session.rights().confine(processes.confinement()).level);
-    let is_direct = level == Some(Level::Workspace)
+    let is_direct = level == Some(SandboxLevel::Workspace)
         && !engine.policy_of(call).is_plan()
         && call.session.proposals().is_none();
     if is_direct && verdict.effects().iter().any(is_job) {
@@ -76,7 +77,7 @@ fn confinement_for_person(engine: &Shared, call: &Call, verdict: &Verdict) -> St
     }
     let changes =
         |effect: &Effect| matches!(effect, Effect::Exec(command) if !command.only_reads());
-    if is_direct && verdict.keeps() == Keep::All && verdict.effects().iter().any(changes) {
+    if is_direct && verdict.keeps() == KeptChanges::All && verdict.effects().iter().any(changes) {
         return format!("{words}; what it changes in the workspace is kept, and can be undone");
     }
     words
@@ -91,7 +92,7 @@ pub(super) async fn permit<'t>(
     ticket: &Ticket,
 ) -> Result<(ReadyCall<'t>, Grant), ToolError> {
     let cancel = call.cancel.clone();
-    if let Some(Approval { id, settled: Settled::Denied(why), .. }) = call.answer.as_deref() {
+    if let Some(Approval { id, settled: ApprovalState::Denied(why), .. }) = call.answer.as_deref() {
         return Err(ToolError::denied(format!(
             "not allowed: a person said no before, in {id}: {why}"
         )));
@@ -152,7 +153,7 @@ fn grant_edited(call: &mut Call, verdict: &Verdict) -> Option<Grant> {
 /// first, a remembered answer counts before it runs.
 fn can_use_earlier_answer(verdict: &Verdict) -> bool {
     match verdict.grant() {
-        Some(_) => verdict.when() == When::After,
+        Some(_) => verdict.when() == AskTime::After,
         None => verdict.decision() != Decision::Deny,
     }
 }

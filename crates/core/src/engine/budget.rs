@@ -2,13 +2,13 @@
 
 use super::{Call, Shared};
 use crate::budget::{RecordedAnswer, answer_key, call_key};
-use crate::{CallResult, Content, Decided, DecidedBy, Outcome, ToolError};
+use crate::{CallResult, Content, DecidedBy, ExplainedDecision, Outcome, ToolError};
 
 /// Counts the call. Fails if the budget of the session is spent, or if it repeats the same call without a change.
 pub(super) fn begin_call(call: &mut Call) -> Result<(), ToolError> {
     let ledger = call.session.ledger();
     if let Err(error) = ledger.begin_call() {
-        call.decided = Some(Decided::denied(DecidedBy::Budget));
+        call.decided = Some(ExplainedDecision::denied(DecidedBy::Budget));
         return Err(error);
     }
     ledger.check_repeats(|| call_key(&call.name, &call.input))

@@ -11,9 +11,9 @@ use crate::recorder::Recorder;
 use crate::registry::Registry;
 use crate::sync::Lock;
 use crate::{
-    Approval, Attendant, Book, History, Hook, Host, IdSource, Journal, MemoryHistory,
-    MemoryOutputs, MemoryState, Merge, Outputs, Policy, QuestionRequest, Secrets, SequentialIds,
-    StateStore, TextIndex, Toolbox, Toolset,
+    Approval, Attendant, History, Hook, Host, IdSource, InquiryBook, Journal, MemoryHistory,
+    MemoryOutputs, MemoryState, NameClash, Outputs, Policy, QuestionRequest, Secrets,
+    SequentialIds, StateStore, TextIndex, Toolbox, Toolset,
 };
 
 /// Builds an [`Engine`]. Everything but the machine has a default.
@@ -33,7 +33,7 @@ pub struct EngineBuilder {
     ids: Arc<dyn IdSource>,
     toolbox: Toolbox,
     toolsets: Vec<Arc<dyn Toolset>>,
-    merges: HashMap<String, Merge>,
+    merges: HashMap<String, NameClash>,
     policy: Policy,
     people: PeopleSettings,
     hooks: Vec<Arc<dyn Hook>>,
@@ -95,8 +95,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets how an owner's tool is merged if an earlier owner has one with the same name. Default: [`Merge::KeepFirst`].
-    pub fn merge(mut self, owner: impl Into<String>, merge: Merge) -> Self {
+    /// Sets how an owner's tool is merged if an earlier owner has one with the same name. Default: [`NameClash::KeepFirst`].
+    pub fn merge(mut self, owner: impl Into<String>, merge: NameClash) -> Self {
         self.merges.insert(owner.into(), merge);
         self
     }
@@ -126,13 +126,13 @@ impl EngineBuilder {
     }
 
     /// Sets the book of approvals: open ones, and remembered answers. Default: in memory, as long as the engine lives.
-    pub fn approval_book(mut self, book: Arc<dyn Book<Approval>>) -> Self {
+    pub fn approval_book(mut self, book: Arc<dyn InquiryBook<Approval>>) -> Self {
         self.people.approvals = Some(book);
         self
     }
 
     /// Sets the book of questions that tools ask. Default: in memory, as long as the engine lives.
-    pub fn question_book(mut self, book: Arc<dyn Book<QuestionRequest>>) -> Self {
+    pub fn question_book(mut self, book: Arc<dyn InquiryBook<QuestionRequest>>) -> Self {
         self.people.questions = Some(book);
         self
     }

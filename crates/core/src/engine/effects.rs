@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::{Call, Shared};
 use crate::toolbox::Slot;
 use crate::{
-    Effects, Kinds, PathPattern, Planned, PlannedCall, Reach, Resolved, Scene, ToolError, context,
-    normalize, quote,
+    EffectKinds, Effects, PathPattern, PlanContext, Planned, PlannedCall, Reach, Resolved,
+    ToolError, context, normalize, quote,
 };
 
 /// Plans a call. The decision and the run both use this one plan.
@@ -16,7 +16,7 @@ pub(super) fn plan<'t>(
     call: &Call,
 ) -> Result<Planned<Box<dyn PlannedCall + 't>>, ToolError> {
     let policy = engine.policy_of(call);
-    let scene = Scene {
+    let scene = PlanContext {
         session: &call.session,
         host: &*engine.host,
         files: call.files.get(),
@@ -41,7 +41,7 @@ pub(super) fn resolve(
         )));
     }
     // A path that a command names may not resolve: then the command reports it itself, and no file behind it needs protection.
-    let is_lenient = declared.kinds().contains(Kinds::EXEC);
+    let is_lenient = declared.kinds().contains(EffectKinds::EXEC);
     let mut resolved: Vec<(PathBuf, Resolved)> = Vec::new();
     let effects = declared.try_map_paths(|pattern: PathPattern, _| {
         let path = if let Some((_, known)) =

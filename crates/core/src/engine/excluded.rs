@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::Call;
-use crate::{Decided, DecidedBy, Resolved, ToolError, quote};
+use crate::{DecidedBy, ExplainedDecision, Resolved, ToolError, quote};
 
 /// Fails if a path of the call is hidden by an `.aiexclude`, in every mode and for every tool.
 pub(super) fn check_not_excluded(
@@ -15,7 +15,7 @@ pub(super) fn check_not_excluded(
         if let Some(by) = call.files.get().excluded_by(path)? {
             let by = DecidedBy::HardDeny { reason: format!("hidden by {}", quote::path(&by)) };
             let refusal = format!("not allowed: {} ({by})", path.display());
-            call.decided = Some(Decided::denied(by));
+            call.decided = Some(ExplainedDecision::denied(by));
             return Err(ToolError::denied(refusal));
         }
     }

@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::{Call, CallPosition, Engine, Shared};
 use crate::toolbox::Slot;
-use crate::{CallResult, DecidedBy, Decision, Grant, Handle, Policy, Session, ToolCall, ToolError};
+use crate::{
+    CallResult, DecidedBy, Decision, Grant, Policy, Session, ToolCall, ToolError, ToolHandle,
+};
 use crate::{TurnId, Verdict, id, quote};
 
 /// Authority of a person over one call: the tool that they use, and the policy that decides.
@@ -29,14 +31,14 @@ impl Engine {
     /// ```
     /// # use std::sync::Arc;
     /// # use serde_json::json;
-    /// use windlass_core::{Effects, Engine, Kinds, Mode, Outcome, Policy, testing::{EmptyHost, MockTool}};
+    /// use windlass_core::{Effects, Engine, EffectKinds, Mode, Outcome, Policy, testing::{EmptyHost, MockTool}};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let policy = Policy::new(Mode::Plan);
     /// let engine = Engine::builder(Arc::new(EmptyHost::default())).policy(policy).build();
     /// let mut events = engine.subscribe();
-    /// let restore = MockTool::named("restore").with_effects(Kinds::STATE, |_| Effects::state("files"));
+    /// let restore = MockTool::named("restore").with_effects(EffectKinds::STATE, |_| Effects::state("files"));
     /// let result = engine.act_for_person(&engine.new_session(), restore, json!({})).await;
     /// assert_eq!(result.outcome, Outcome::Ok);
     /// assert_eq!(events.next().await.kind.name(), "started");
@@ -45,7 +47,7 @@ impl Engine {
     pub async fn act_for_person(
         &self,
         session: &Arc<Session>,
-        tool: impl Into<Handle>,
+        tool: impl Into<ToolHandle>,
         input: Value,
     ) -> CallResult {
         let tool = tool.into();

@@ -11,20 +11,20 @@ use super::Engine;
 use crate::context::{effects_of_changes, list_changes, show_held};
 use crate::policy::StagedChanges;
 use crate::{
-    AnyTool, Approval, ApprovalId, BoxFuture, CallResult, Context, Decision, Effect, Effects,
-    FailureReason, HeldDifference, Kinds, Outcome, Output, Planned, PlannedCall, ProcessChanges,
-    Query, Scene, Session, Spec, ToolError,
+    AnyTool, Approval, ApprovalId, BoxFuture, CallResult, CheckpointQuery, Context, Decision,
+    Effect, EffectKinds, Effects, FailureReason, HeldDiff, Outcome, Output, PlanContext, Planned,
+    PlannedCall, ProcessChanges, Session, ToolError, ToolSpec,
 };
 
 impl Engine {
     /// Returns the changes of a command that wait for this approval, or `None` if none wait.
-    pub async fn held_changes(&self, id: &ApprovalId) -> Result<Option<HeldDifference>, ToolError> {
+    pub async fn held_changes(&self, id: &ApprovalId) -> Result<Option<HeldDiff>, ToolError> {
         let (host, id) = (self.0.host.clone(), id.clone());
         let reading = tokio::task::spawn_blocking(move || {
             let Some(processes) = host.processes() else { return Ok(None) };
             let Some((held, built)) = processes.look_at_held(&id)? else { return Ok(None) };
             let (files, changed_since) = show_held(&held, host.files());
-            Ok(Some(HeldDifference { files, built, changed_since }))
+            Ok(Some(HeldDiff { files, built, changed_since }))
         });
         let found = reading.await.map_err(|error| ToolError::internal(error.to_string()))?;
         found.map_err(|error| held_unreadable(&error))
@@ -68,7 +68,7 @@ impl Engine {
     /// Returns whether a call committed the changes, also if it was cut short after that.
     fn has_committed(&self, result: &CallResult) -> bool {
         let is_in_history = || {
-            let found = self.0.history.checkpoints(&Query::Call(result.call.clone()));
+            let found = self.0.history.checkpoints(&CheckpointQuery::Call(result.call.clone()));
             found.is_ok_and(|found| !found.is_empty())
         };
         match result.outcome {
@@ -175,19 +175,19 @@ impl AnyTool for KeepChanges {
         &self.tool
     }
 
-    fn kinds(&self) -> Kinds {
-        Kinds::WRITE.with(Kinds::DELETE)
+    fn kinds(&self) -> EffectKinds {
+        EffectKinds::WRITE.with(EffectKinds::DELETE)
     }
 
-    fn spec(&self) -> Spec {
+    fn spec(&self) -> ToolSpec {
         let description = "Keep what a command changed.";
-        Spec::new(self.tool.clone(), description, json!({"type": "object"}), self.kinds())
+        ToolSpec::new(self.tool.clone(), description, json!({"type": "object"}), self.kinds())
     }
 
     fn plan<'a>(
         &'a self,
         _: Value,
-        scene: &Scene<'_>,
+        scene: &PlanContext<'_>,
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
         let planned = KeepChangesCall { id: self.id.clone(), changes: self.changes.clone() };
         // Files that tools may not see are not declared: the command did not see them, and the person was asked about them by name.

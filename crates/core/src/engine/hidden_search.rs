@@ -3,7 +3,7 @@
 //! In a sandbox, hidden files are masked, so there is nothing to ask about.
 
 use super::{Call, Shared};
-use crate::{Decision, Level, Verdict, mask, quote};
+use crate::{Decision, SandboxLevel, Verdict, mask, quote};
 
 /// Makes the verdict ask if the call searches a tree without a sandbox and hidden files are within its reach.
 pub(super) async fn ask_if_hidden_files_in_reach(
@@ -42,7 +42,7 @@ pub(super) async fn ask_if_hidden_files_in_reach(
 /// Returns whether commands run in a sandbox that hides files from them. True if the machine runs no commands at all.
 fn has_sandbox(engine: &Shared) -> bool {
     let processes = engine.host.processes();
-    processes.is_none_or(|processes| processes.confinement().level != Level::Off)
+    processes.is_none_or(|processes| processes.confinement().level != SandboxLevel::Off)
 }
 
 /// Finds the hidden files that the search could read. The error says why they could not be listed.

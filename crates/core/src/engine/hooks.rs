@@ -6,8 +6,8 @@
 use super::{Call, ReadyCall, Shared, parse, prepare};
 use crate::toolbox::Slot;
 use crate::{
-    Content, Decided, DecidedBy, Decision, Effects, Grant, Happening, Hook, HookAnswer, HookCall,
-    HookEvent, HookVerdict, Output, Session, ToolError, Verdict,
+    Content, DecidedBy, Decision, Effects, ExplainedDecision, Grant, Hook, HookAnswer, HookCall,
+    HookEvent, HookPayload, HookVerdict, Output, Session, ToolError, Verdict,
 };
 
 /// Maximum number of times that each hook is asked about one call. After that, the hooks will not agree on its arguments.
@@ -56,14 +56,14 @@ pub(super) async fn ask_before_call<'t>(
         asked += 1;
         agreed += 1;
         let effects = ready.effects.clone();
-        let event = event(engine, &call.session, Happening::PreTool(hook_call(call, &effects)));
+        let event = event(engine, &call.session, HookPayload::PreTool(hook_call(call, &effects)));
         let Some(answer) = ask_hook(engine, &**hook, event).await? else { continue };
         let replaced = answer.input.clone().filter(|input| *input != call.input);
         if let Err(refusal) =
             apply_answer_before(&mut call.hook_answers, &call.session, &**hook, answer)
         {
             let by = DecidedBy::Hook { name: hook.name().to_owned(), reason: None };
-            call.decided = Some(Decided::denied(by));
+            call.decided = Some(ExplainedDecision::denied(by));
             return Err(refusal);
         }
         if let Some(input) = replaced {
@@ -122,7 +122,7 @@ pub(crate) async fn ask_about_added_effects(
 ) -> Result<(Verdict, Option<Grant>, Vec<String>), ToolError> {
     let mut answers = HookAnswers::default();
     for hook in &engine.hooks {
-        let event = event(engine, session, Happening::PreTool(call));
+        let event = event(engine, session, HookPayload::PreTool(call));
         let Some(answer) = ask_hook(engine, &**hook, event).await? else { continue };
         if answer.input.as_ref().is_some_and(|input| input != call.input) {
             return Err(ToolError::denied(format!(
@@ -152,7 +152,7 @@ async fn ask_before_person(
         return Ok(None);
     }
     for hook in &engine.hooks {
-        let what = Happening::PermissionRequest { call, by: verdict.decided_by() };
+        let what = HookPayload::PermissionRequest { call, by: verdict.decided_by() };
         let event = event(engine, session, what);
         let Some(answer) = ask_hook(engine, &**hook, event).await? else { continue };
         if answer.input.is_some() {
@@ -176,7 +176,7 @@ pub(super) async fn ask_after_call(
     output: &mut Output,
 ) -> Result<(), ToolError> {
     for hook in &engine.hooks {
-        let what = Happening::PostTool(hook_call(call, effects), output);
+        let what = HookPayload::PostTool(hook_call(call, effects), output);
         let event = event(engine, &call.session, what);
         let answer = match ask_hook(engine, &**hook, event).await {
             Ok(Some(answer)) => answer,
@@ -236,7 +236,7 @@ pub(super) async fn ask_hook(
 pub(super) fn event<'a>(
     engine: &'a Shared,
     session: &'a Session,
-    what: Happening<'a>,
+    what: HookPayload<'a>,
 ) -> HookEvent<'a> {
     let workspace = engine.host.files().workspace();
     HookEvent { session, workspace, secrets: &engine.secrets, what }

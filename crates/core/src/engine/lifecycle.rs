@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Engine, hooks};
-use crate::{Happening, Heard, HookAnswer, HookVerdict, Session, ToolError};
+use crate::{HookAnswer, HookOutcome, HookPayload, HookVerdict, Session, ToolError};
 
 impl Engine {
     /// Returns whether any hook is registered.
@@ -12,13 +12,13 @@ impl Engine {
     }
 
     /// Reports to the hooks that a session begins.
-    pub async fn session_started(&self, session: &Arc<Session>) -> Heard {
-        self.happened(session, Happening::SessionStart).await
+    pub async fn session_started(&self, session: &Arc<Session>) -> HookOutcome {
+        self.happened(session, HookPayload::SessionStart).await
     }
 
     /// Reports to the hooks that a session is over.
-    pub async fn session_ended(&self, session: &Arc<Session>) -> Heard {
-        self.happened(session, Happening::SessionEnd).await
+    pub async fn session_ended(&self, session: &Arc<Session>) -> HookOutcome {
+        self.happened(session, HookPayload::SessionEnd).await
     }
 
     /// Shows a person's message to the hooks before a model sees it. The error is a hook's refusal, or that a hook which must agree
@@ -41,8 +41,8 @@ impl Engine {
         &self,
         session: &Arc<Session>,
         text: &str,
-    ) -> Result<Heard, ToolError> {
-        let heard = self.happened(session, Happening::PromptSubmit { text }).await;
+    ) -> Result<HookOutcome, ToolError> {
+        let heard = self.happened(session, HookPayload::PromptSubmit { text }).await;
         match heard.refused.as_ref().or(heard.stopped.as_ref()) {
             Some(why) => Err(ToolError::denied(why.clone())),
             None => Ok(heard),
@@ -50,26 +50,26 @@ impl Engine {
     }
 
     /// Reports to the hooks a notification that a person receives.
-    pub async fn notified(&self, session: &Arc<Session>, text: &str) -> Heard {
-        self.happened(session, Happening::Notification { text }).await
+    pub async fn notified(&self, session: &Arc<Session>, text: &str) -> HookOutcome {
+        self.happened(session, HookPayload::Notification { text }).await
     }
 
     /// Reports any event other than a call to the hooks; the engine itself reports calls.
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// use windlass_core::Happening;
+    /// use windlass_core::HookPayload;
     /// # use windlass_core::{Engine, testing::EmptyHost};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
     /// # let session = engine.new_session();
-    /// let heard = engine.happened(&session, Happening::Stop).await;
+    /// let heard = engine.happened(&session, HookPayload::Stop).await;
     /// assert_eq!(heard.refused, None, "no hook wants the agent to go on");
     /// # }
     /// ```
-    pub async fn happened(&self, session: &Arc<Session>, what: Happening<'_>) -> Heard {
-        let mut heard = Heard::default();
+    pub async fn happened(&self, session: &Arc<Session>, what: HookPayload<'_>) -> HookOutcome {
+        let mut heard = HookOutcome::default();
         if what.moment().is_in_turn() {
             self.ask_in_turn(session, what, &mut heard).await;
         } else {
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// Asks one hook after the other. Each sees the text as the hook before it left it. Stops at the first refusal or end of the session.
-    async fn ask_in_turn(&self, session: &Session, what: Happening<'_>, heard: &mut Heard) {
+    async fn ask_in_turn(&self, session: &Session, what: HookPayload<'_>, heard: &mut HookOutcome) {
         let engine = &self.0;
         for hook in &engine.hooks {
             let text_so_far = heard.text.clone();
@@ -99,7 +99,12 @@ impl Engine {
     }
 
     /// Asks all hooks at the same time, and merges their answers in the order of the hooks.
-    async fn ask_concurrently(&self, session: &Session, what: Happening<'_>, heard: &mut Heard) {
+    async fn ask_concurrently(
+        &self,
+        session: &Session,
+        what: HookPayload<'_>,
+        heard: &mut HookOutcome,
+    ) {
         let engine = &self.0;
         let asked = engine.hooks.iter().map(|hook| async move {
             let answer =
@@ -117,7 +122,7 @@ impl Engine {
 }
 
 /// Merges the answer of one hook into the combined answers.
-fn merge_answer(heard: &mut Heard, hook: &dyn crate::Hook, answer: HookAnswer) {
+fn merge_answer(heard: &mut HookOutcome, hook: &dyn crate::Hook, answer: HookAnswer) {
     let name = hook.name();
     heard.text = answer.text.or(heard.text.take());
     heard.context.extend(answer.context.map(|context| hooks::quote_hook(hook, &context)));

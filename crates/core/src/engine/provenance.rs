@@ -3,13 +3,14 @@
 use super::{Call, Shared};
 use crate::journal::UNTRUSTED;
 use crate::policy::untrusted_source;
-use crate::{Content, Effects, Output, Situation};
+use crate::{Content, DecisionContext, Effects, Output};
 
 /// Remembers the origin of the answer if it comes from outside the workspace.
 pub(super) fn note_source(engine: &Shared, call: &mut Call, effects: &Effects) {
     if engine.policy().provenance() {
         let files = call.files.get();
-        call.source = untrusted_source(effects, files.workspace(), &Situation::in_session(files));
+        call.source =
+            untrusted_source(effects, files.workspace(), &DecisionContext::in_session(files));
     }
 }
 

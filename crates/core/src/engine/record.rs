@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::{Call, Shared};
 use crate::recorder::{Appended, body_json};
 use crate::{
-    BODY_VERSION, CallExtended, CallFinished, CallId, CallResult, CallStarted, Decided, Effects,
-    EventKind, Grant, JobEnded, JournalError, ModelCall, Origin, Record, RecordKind, Started,
-    ToolError,
+    BODY_VERSION, CallExtended, CallFinished, CallId, CallResult, CallStart, CallStarted, Effects,
+    EventKind, ExplainedDecision, Grant, JobEnded, JournalError, ModelCallPosition, Origin, Record,
+    RecordKind, ToolError,
 };
 
 /// Maximum number of characters that a record keeps of an id or name from outside.
@@ -51,7 +51,7 @@ pub(super) async fn record_started(
     let event = || {
         let RedactedFacts { input, effects, decided } = clean;
         let input = input.into_owned();
-        EventKind::Started(Arc::new(Started { turn, tool, input, effects, decided }))
+        EventKind::Started(Arc::new(CallStart { turn, tool, input, effects, decided }))
     };
     let record = new_record(engine, call, RecordKind::Started, body);
     let appended = engine.recorder.append(record, None, &source, event);
@@ -74,7 +74,7 @@ pub(super) fn publish_beginning(engine: &Shared, call: &Call) {
 struct RedactedFacts<'c> {
     input: Cow<'c, Value>,
     effects: Arc<Effects>,
-    decided: Decided,
+    decided: ExplainedDecision,
 }
 
 /// Records how the call ended, and publishes it. The error says why it could not be recorded.
@@ -176,13 +176,17 @@ async fn wait_until_safe(appended: Option<Appended>) -> Result<(), ToolError> {
 }
 
 /// Returns the ids of the call in the conversation of a model, shortened and without secrets. They come from outside.
-fn clean_made(engine: &Shared, call: &Call) -> ModelCall {
+fn clean_made(engine: &Shared, call: &Call) -> ModelCallPosition {
     let clean = |text: &Option<String>| {
         text.as_deref()
             .map(|text| engine.secrets.redact(text).chars().take(MAX_NAME_CHARS).collect())
     };
-    let ModelCall { tool_use_id, message, model } = &call.made;
-    ModelCall { tool_use_id: clean(tool_use_id), message: clean(message), model: clean(model) }
+    let ModelCallPosition { tool_use_id, message, model } = &call.made;
+    ModelCallPosition {
+        tool_use_id: clean(tool_use_id),
+        message: clean(message),
+        model: clean(model),
+    }
 }
 
 /// Returns the arguments without secrets.

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::answers::approvals_unusable;
 use super::{Call, Engine, Shared};
 use crate::{
-    Answer, Approval, ApprovalId, CallResult, Grant, Inquiry as _, InquiryState, ModelCall,
-    Overrides, Scope, Session, Settled, ToolCall, ToolError, quote,
+    Answer, Approval, ApprovalId, ApprovalState, CallResult, Grant, Inquiry as _, InquiryState,
+    ModelCallPosition, Overrides, Scope, Session, ToolCall, ToolError, quote,
 };
 
 /// Uses up the answer that lets a call run, right before it runs. If the process is killed before this, [`Engine::resume`] can use the
@@ -35,22 +35,22 @@ impl Engine {
     /// ```
     /// # use std::sync::Arc;
     /// # use serde_json::json;
-    /// use windlass_core::{Answer, ApprovalId, ApprovalRequest, Attendant, BoxFuture, Outcome, Reply, ToolCall};
-    /// # use windlass_core::{Effects, Engine, Kinds, Toolbox, testing::{EmptyHost, MockTool}};
+    /// use windlass_core::{Answer, ApprovalId, ApprovalRequest, Attendant, BoxFuture, Outcome, AttendantReply, ToolCall};
+    /// # use windlass_core::{Effects, Engine, EffectKinds, Toolbox, testing::{EmptyHost, MockTool}};
     ///
     /// /// Leaves every decision to a person who comes later.
     /// struct Later;
     ///
     /// impl Attendant for Later {
-    ///     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-    ///         Box::pin(std::future::ready(Reply::Deferred))
+    ///     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
+    ///         Box::pin(std::future::ready(AttendantReply::Deferred))
     ///     }
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let mut tools = Toolbox::new();
-    /// # tools.add(MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")))?;
+    /// # tools.add(MockTool::named("publish").with_effects(EffectKinds::WRITE, |_| Effects::write("index.html")))?;
     /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).attendant(Later).build();
     /// let session = engine.new_session();
     /// let result = engine.call(&session, ToolCall::new("publish", json!({}))).await;
@@ -107,7 +107,7 @@ impl Engine {
         self.check_resumed(session, &approval)?;
         self.0.broker.journal_answer(&mut approval).await;
         if approval.has_run {
-            if approval.settled == Settled::Allowed {
+            if approval.settled == ApprovalState::Allowed {
                 return self.keep_held(session, approval).await;
             }
             self.drop_held(id).await?;
@@ -118,7 +118,7 @@ impl Engine {
         }
         let input = approval.edited.clone().or_else(|| approval.input.clone());
         // A refusal needs no arguments.
-        let is_denied = matches!(approval.settled, Settled::Denied(_));
+        let is_denied = matches!(approval.settled, ApprovalState::Denied(_));
         let input = input.or_else(|| (is_denied && approval.has_run).then(|| json!({})));
         let Some(input) = input else {
             return Err(ToolError::failed(format!(
@@ -127,7 +127,7 @@ impl Engine {
             .hint("the model has to make it again"));
         };
         let overrides = Overrides { work_dir: approval.directory.clone(), ..Overrides::default() };
-        let ModelCall { tool_use_id, message, model } = approval.made.clone();
+        let ModelCallPosition { tool_use_id, message, model } = approval.made.clone();
         let call = ToolCall {
             id: tool_use_id,
             message,
@@ -137,7 +137,7 @@ impl Engine {
         .with_overrides(overrides);
         // A refusal ends the call whatever the rules say now, and a call with edited arguments cannot be matched to its answer by subject.
         let is_carried =
-            approval.edited.is_some() || matches!(approval.settled, Settled::Denied(_));
+            approval.edited.is_some() || matches!(approval.settled, ApprovalState::Denied(_));
         let is_for_once = approval.scope == Scope::Once;
         let answer = is_carried.then(|| Box::new(approval));
         let result = self.start_answered(session, call, answer).1.await;

@@ -10,7 +10,7 @@ use super::{Call, ReadyCall, Shared, record};
 use crate::context::{Context, Inner};
 use crate::sync::Lock;
 use crate::{
-    Content, Grant, Kinds, MemoryOutputs, Output, Overrides, Resolved, Session, ToolError,
+    Content, EffectKinds, Grant, MemoryOutputs, Output, Overrides, Resolved, Session, ToolError,
 };
 
 /// Runs the planned call until it answers, is stopped or exceeds its time limit, and caches the answer under `key`.
@@ -23,7 +23,7 @@ pub(super) async fn run_tool(
 ) -> Result<Output, ToolError> {
     let only_reads = ready.effects.only_reads();
     let is_held = call.session.proposals().is_some()
-        && ready.effects.kinds().intersects(Kinds::WRITE.with(Kinds::DELETE));
+        && ready.effects.kinds().intersects(EffectKinds::WRITE.with(EffectKinds::DELETE));
     let began = engine.host.clock().now();
     let cx = Context::new(context_parts(engine, call, ready.kinds, ready.resolved, grant));
     if call.cancel.is_cancelled() {
@@ -91,7 +91,7 @@ pub(super) fn trial_context(
 fn context_parts(
     engine: &Arc<Shared>,
     call: &Call,
-    kinds: Kinds,
+    kinds: EffectKinds,
     resolved: Vec<(PathBuf, Resolved)>,
     grant: Grant,
 ) -> Inner {

@@ -11,7 +11,9 @@ use super::{Engine, Shared};
 use crate::recorder::EventSource;
 use crate::registry::{Rank, Registry};
 use crate::sync::Lock;
-use crate::{BoxFuture, EventKind, Handle, Loaded, Session, Spec, ToolError, Toolset, quote};
+use crate::{
+    BoxFuture, EventKind, LoadedTools, Session, ToolError, ToolHandle, ToolSpec, Toolset, quote,
+};
 
 /// A running or finished load of a toolset, shared by all calls that wait for it. The error says why the tools are missing.
 type PendingLoad = SharedFuture<BoxFuture<'static, Result<(), Arc<str>>>>;
@@ -31,7 +33,7 @@ impl Engine {
     }
 
     /// Returns the definitions that a model is offered in this session. Loads the toolsets that have no pinned manifest.
-    pub async fn tools(&self, session: &Arc<Session>) -> Vec<Spec> {
+    pub async fn tools(&self, session: &Arc<Session>) -> Vec<ToolSpec> {
         load_unpinned(&self.0, session).await;
         self.0.toolbox(session).specs(session).into_iter().cloned().collect()
     }
@@ -52,7 +54,7 @@ impl Engine {
     /// let Some(EventKind::Tools(first)) = events.try_next().map(|event| event.kind) else { panic!("it tells") };
     /// assert_eq!((&*first.owner, &*first.added), ("skills", &["review".to_owned()][..]));
     /// ```
-    pub fn replace_tools(&self, owner: &str, tools: Vec<Handle>) -> u64 {
+    pub fn replace_tools(&self, owner: &str, tools: Vec<ToolHandle>) -> u64 {
         let rank = self.0.registry.rank_of(owner);
         replace_tools_of(&self.0, rank, None, tools);
         self.tools_generation()
@@ -150,7 +152,7 @@ pub(super) fn replace_tools_of(
     engine: &Shared,
     rank: Rank,
     session: Option<&Arc<Session>>,
-    tools: Vec<Handle>,
+    tools: Vec<ToolHandle>,
 ) {
     let replacement = engine.registry.replace(rank, session, tools);
     if replacement.has_withdrawn {
@@ -207,7 +209,7 @@ impl LazyToolset {
             Ok(Err(panic)) => Err(format!("loading panicked: {}", panic_message(&*panic))),
             Err(_) => Err(format!("they were not loaded within {} s", limit.as_secs_f64())),
         };
-        let Loaded { tools, warnings } = loaded.map_err(|why| {
+        let LoadedTools { tools, warnings } = loaded.map_err(|why| {
             engine.warn(format!("the tools of {} are missing: {why}", self.toolset.name()));
             Arc::from(why)
         })?;
@@ -221,11 +223,11 @@ impl LazyToolset {
     }
 
     /// Returns the tools whose definitions a person has accepted, or all if the toolset is not pinned. Warns about the others.
-    fn accepted_tools(&self, engine: &Shared, mut tools: Vec<Handle>) -> Vec<Handle> {
+    fn accepted_tools(&self, engine: &Shared, mut tools: Vec<ToolHandle>) -> Vec<ToolHandle> {
         let Some(manifest) = self.toolset.manifest() else { return tools };
         tools.retain(|tool| {
             let spec = tool.spec();
-            let pinned: Option<&Spec> = manifest.iter().find(|pinned| pinned.name == spec.name);
+            let pinned: Option<&ToolSpec> = manifest.iter().find(|pinned| pinned.name == spec.name);
             let why = match pinned {
                 Some(pinned) if *pinned == spec => return true,
                 Some(_) => "its definition changed since it was accepted",

@@ -14,8 +14,8 @@ use std::time::Duration;
 use super::{Call, ReadyCall, Shared, run};
 use crate::sync::Lock;
 use crate::{
-    ContentHash, Exclusive, FileChange, FileState, HistoryError, Host, Kinds, Proposal, Proposals,
-    SessionId, Shelf, ToolError, Verdict,
+    ContentHash, EffectKinds, FileChange, FileState, HistoryError, HistoryLock, Host, Proposal,
+    ProposalStore, Proposals, SessionId, ToolError, Verdict,
 };
 
 /// A person is waiting for the prompt, so the trial must be short.
@@ -28,7 +28,7 @@ pub(super) async fn try_changes(
     ready: &ReadyCall<'_>,
     verdict: &Verdict,
 ) -> Result<Arc<[FileChange]>, ToolError> {
-    let changes_files = Kinds::WRITE.with(Kinds::DELETE);
+    let changes_files = EffectKinds::WRITE.with(EffectKinds::DELETE);
     if !verdict.effects().kinds().intersects(changes_files) || call.session.proposals().is_some() {
         return Ok([].into());
     }
@@ -67,7 +67,7 @@ struct TrialShelf {
     kept: Lock<HashMap<ContentHash, File>>,
 }
 
-impl Shelf for TrialShelf {
+impl ProposalStore for TrialShelf {
     fn keep(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), HistoryError> {
         use std::io::Write as _;
         let failed = |error: std::io::Error| HistoryError::Failed(error.to_string());
@@ -93,8 +93,8 @@ impl Shelf for TrialShelf {
         Ok(())
     }
 
-    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
-        Ok(Exclusive::unshared())
+    fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> {
+        Ok(HistoryLock::unshared())
     }
 
     fn stamp(&self, _: &SessionId) -> u64 {

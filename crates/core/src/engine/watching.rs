@@ -1,16 +1,16 @@
 //! Event subscriptions of an engine, and records that front doors add to those of calls.
 
 use super::Engine;
-use crate::{Filter, JournalError, Session, SessionNote, Subscription};
+use crate::{EventFilter, JournalError, Session, SessionNote, Subscription};
 
 impl Engine {
     /// Subscribes to all events.
     pub fn subscribe(&self) -> Subscription {
-        self.subscribe_to(Filter::all())
+        self.subscribe_to(EventFilter::all())
     }
 
     /// Subscribes to the events of a session or of a call.
-    pub fn subscribe_to(&self, filter: Filter) -> Subscription {
+    pub fn subscribe_to(&self, filter: EventFilter) -> Subscription {
         self.0.recorder.bus().subscribe(filter)
     }
 
@@ -19,7 +19,7 @@ impl Engine {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// use windlass_core::{Engine, EventKind, MessageNote, RecordKind, Speaker};
+    /// use windlass_core::{Engine, EventKind, MessageNote, RecordKind, MessageAuthor};
     /// # use windlass_core::testing::{EmptyHost, MemoryJournal};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
@@ -27,7 +27,7 @@ impl Engine {
     /// # let journal = Arc::new(MemoryJournal::default());
     /// let engine = Engine::builder(Arc::new(EmptyHost::default())).journal(journal.clone()).build();
     /// let (session, mut events) = (engine.new_session(), engine.subscribe());
-    /// engine.record(&session, MessageNote::new(Speaker::Person, "make it green")).await?;
+    /// engine.record(&session, MessageNote::new(MessageAuthor::Person, "make it green")).await?;
     /// assert_eq!(journal.records()[0].kind, RecordKind::Message);
     /// let event = events.next().await;
     /// assert_eq!((event.seq, event.kind.name()), (Some(1), "message"));

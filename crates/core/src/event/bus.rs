@@ -19,7 +19,7 @@ pub(super) const MAX_WAITING_EVENTS: usize = 1024;
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{Filter, ToolCall};
+/// use windlass_core::{EventFilter, ToolCall};
 /// # use windlass_core::{Engine, Toolbox, testing::{EmptyHost, MockTool}};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -28,7 +28,7 @@ pub(super) const MAX_WAITING_EVENTS: usize = 1024;
 /// # tools.add(MockTool::named("ping"))?;
 /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
 /// let (mine, other) = (engine.new_session(), engine.new_session());
-/// let mut events = engine.subscribe_to(Filter::session(mine.id()));
+/// let mut events = engine.subscribe_to(EventFilter::session(mine.id()));
 /// engine.call(&other, ToolCall::new("ping", json!({}))).await;
 /// assert!(events.try_next().is_none());
 /// engine.call(&mine, ToolCall::new("ping", json!({}))).await;
@@ -37,7 +37,7 @@ pub(super) const MAX_WAITING_EVENTS: usize = 1024;
 /// # }
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct EventFilter {
     target: FilterTarget,
     only_live: bool,
 }
@@ -51,7 +51,7 @@ enum FilterTarget {
     Call(CallId),
 }
 
-impl Filter {
+impl EventFilter {
     /// Selects all events.
     pub fn all() -> Self {
         Self::default()
@@ -117,7 +117,7 @@ pub(crate) struct Bus {
 
 impl Bus {
     /// Adds a listener. It gets events from now on.
-    pub(crate) fn subscribe(self: &Arc<Self>, filter: Filter) -> Subscription {
+    pub(crate) fn subscribe(self: &Arc<Self>, filter: EventFilter) -> Subscription {
         let inbox =
             Arc::new(Inbox::new(filter, self.ever_subscribed.fetch_add(1, Ordering::AcqRel)));
         self.listeners.lock().push(Arc::downgrade(&inbox));
@@ -227,7 +227,7 @@ struct Inbox {
     /// The number of listeners that subscribed before this one.
     number: u64,
     only_live: bool,
-    filter: Lock<Filter>,
+    filter: Lock<EventFilter>,
     waiting: Lock<VecDeque<Event>>,
     /// The number of events that this listener lost because it was too slow.
     lost: AtomicU64,
@@ -236,7 +236,7 @@ struct Inbox {
 
 impl Inbox {
     /// Makes an empty queue.
-    fn new(filter: Filter, number: u64) -> Self {
+    fn new(filter: EventFilter, number: u64) -> Self {
         Self {
             number,
             only_live: filter.only_live,
@@ -265,7 +265,7 @@ impl Inbox {
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{EventKind, Filter, ToolCall};
+/// use windlass_core::{EventKind, EventFilter, ToolCall};
 /// # use windlass_core::{Engine, Toolbox, testing::{EmptyHost, MockTool}};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -274,7 +274,7 @@ impl Inbox {
 /// # tools.add(MockTool::named("ping"))?;
 /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
 /// let session = engine.new_session();
-/// let mut events = engine.subscribe_to(Filter::session(session.id()));
+/// let mut events = engine.subscribe_to(EventFilter::session(session.id()));
 /// let (call, running) = engine.start(&session, ToolCall::new("ping", json!({})));
 /// events.narrow_to(&call);
 /// while !matches!(events.next().await.kind, EventKind::Finished(_)) {}
@@ -380,7 +380,7 @@ mod tests {
     async fn slow_listener_loses_output_but_no_warning() {
         let bus = Arc::new(Bus::default());
         assert!(!bus.has_listeners());
-        let mut slow = bus.subscribe(Filter::all());
+        let mut slow = bus.subscribe(EventFilter::all());
         for _ in 0..MAX_WAITING_EVENTS + 10 {
             bus.publish(&output("s", "c1"), &[], Audience::Everyone, u64::MAX);
         }
@@ -400,12 +400,12 @@ mod tests {
         let (s, t) = (SessionId::new("s"), SessionId::new("t"));
         let c = CallId::new("c");
         let filters = [
-            Filter::all(),
-            Filter::session(&s),
-            Filter::session(&t),
-            Filter::call(&c),
-            Filter::all().only_live(),
-            Filter::call(&c).only_live(),
+            EventFilter::all(),
+            EventFilter::session(&s),
+            EventFilter::session(&t),
+            EventFilter::call(&c),
+            EventFilter::all().only_live(),
+            EventFilter::call(&c).only_live(),
         ];
         for (event, above, wanted) in [
             (output("s", "c"), vec![], "yynyyy".to_owned()),
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn narrowed_listener_keeps_waiting_events_of_its_call() {
         let bus = Arc::new(Bus::default());
-        let mut one = bus.subscribe(Filter::session(&SessionId::new("s")));
+        let mut one = bus.subscribe(EventFilter::session(&SessionId::new("s")));
         bus.publish(&output("s", "c"), &[], Audience::Everyone, u64::MAX);
         bus.publish(&output("s", "d"), &[], Audience::Everyone, u64::MAX);
         one.narrow_to(&CallId::new("c"));

@@ -20,10 +20,10 @@ use tokio::sync::Notify;
 use super::Event;
 use super::bus::{Audience, Bus, MAX_WAITING_EVENTS};
 use crate::sync::Lock;
-use crate::{BoxFuture, CallId, JournalError, Receipt, SessionId};
+use crate::{BoxFuture, CallId, JournalError, RecordReceipt, SessionId};
 
 /// The future of a record that is being written. Both the call and the queue wait for it.
-pub(crate) type PendingReceipt = Shared<BoxFuture<'static, Result<Receipt, JournalError>>>;
+pub(crate) type PendingReceipt = Shared<BoxFuture<'static, Result<RecordReceipt, JournalError>>>;
 
 /// The queue of events, and a notification for each event that leaves it.
 #[derive(Debug, Default)]
@@ -161,7 +161,7 @@ impl Bus {
         }
     }
 
-    /// Publishes events from the front of the queue. Returns `Pending` if the first remaining event has to wait, or another thread is
+    /// Publishes events from the front of the queue. Returns `PendingCheckpoint` if the first remaining event has to wait, or another thread is
     /// publishing.
     fn poll_queue(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut queue = self.outbox.queue.lock();

@@ -110,17 +110,17 @@ impl HookAnswer {
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use windlass_core::{Engine, Heard, testing::EmptyHost};
+/// use windlass_core::{Engine, HookOutcome, testing::EmptyHost};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
 /// let session = engine.new_session();
-/// assert_eq!(engine.session_started(&session).await, Heard::default(), "there are no hooks");
+/// assert_eq!(engine.session_started(&session).await, HookOutcome::default(), "there are no hooks");
 /// # }
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
-pub struct Heard {
+pub struct HookOutcome {
     /// Text to use instead, if a hook changed it.
     pub text: Option<String>,
     /// Texts to add for the model, each marked with the name of its hook.

@@ -19,13 +19,13 @@ use crate::ContentHash;
 /// The bytes of a file: in memory, in another file, or kept elsewhere and opened when they are needed.
 ///
 /// ```
-/// use windlass_core::Source;
-/// let content = Source::from(b"hello".as_slice());
+/// use windlass_core::ContentSource;
+/// let content = ContentSource::from(b"hello".as_slice());
 /// assert_eq!(content.read()?, b"hello".as_slice());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub enum Source<'a> {
+pub enum ContentSource<'a> {
     /// Bytes in memory.
     Bytes(&'a [u8]),
     /// All bytes of an open file.
@@ -39,7 +39,7 @@ pub enum Source<'a> {
 /// A content that is kept elsewhere. It is opened when it is needed, so that thousands of them take no memory and no file handles.
 ///
 /// ```
-/// use windlass_core::{ContentHash, KeptContent, Opened, Source};
+/// use windlass_core::{ContentHash, KeptContent, OpenedContent, ContentSource};
 ///
 /// #[derive(Debug)]
 /// struct Hello;
@@ -51,11 +51,11 @@ pub enum Source<'a> {
 ///     fn length(&self) -> u64 {
 ///         5
 ///     }
-///     fn open(&self) -> std::io::Result<Opened> {
-///         Ok(Opened::Bytes(b"hello".to_vec()))
+///     fn open(&self) -> std::io::Result<OpenedContent> {
+///         Ok(OpenedContent::Bytes(b"hello".to_vec()))
 ///     }
 /// }
-/// assert_eq!(Source::Kept(&Hello).read()?, b"hello".as_slice());
+/// assert_eq!(ContentSource::Kept(&Hello).read()?, b"hello".as_slice());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait KeptContent: fmt::Debug + Sync {
@@ -66,31 +66,31 @@ pub trait KeptContent: fmt::Debug + Sync {
     fn length(&self) -> u64;
 
     /// Opens the bytes for reading.
-    fn open(&self) -> io::Result<Opened>;
+    fn open(&self) -> io::Result<OpenedContent>;
 }
 
 /// A content that is open for reading.
 ///
 /// ```
-/// use windlass_core::Opened;
-/// let opened = Opened::Bytes(b"hello".to_vec());
+/// use windlass_core::OpenedContent;
+/// let opened = OpenedContent::Bytes(b"hello".to_vec());
 /// assert_eq!(opened.length()?, 5);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub enum Opened {
+pub enum OpenedContent {
     /// Bytes in memory: few enough for that.
     Bytes(Vec<u8>),
     /// All bytes of a file.
     File(File),
 }
 
-impl Opened {
+impl OpenedContent {
     /// Returns the bytes as a source.
-    pub fn source(&self) -> Source<'_> {
+    pub fn source(&self) -> ContentSource<'_> {
         match self {
-            Self::Bytes(bytes) => Source::Bytes(bytes),
-            Self::File(file) => Source::File(file),
+            Self::Bytes(bytes) => ContentSource::Bytes(bytes),
+            Self::File(file) => ContentSource::File(file),
         }
     }
 
@@ -143,7 +143,7 @@ const BLOCK_BYTES: usize = 4 << 10;
 /// Minimum bytes of a file whose holes are searched for.
 const MIN_SPARSE_BYTES: u64 = 1 << 20;
 
-impl<'a> Source<'a> {
+impl<'a> ContentSource<'a> {
     /// Returns the number of bytes.
     pub fn length(self) -> io::Result<u64> {
         match self {
@@ -154,15 +154,15 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Reads all bytes into memory. For contents that are known to be short; use [`Source::visit`] for all others.
+    /// Reads all bytes into memory. For contents that are known to be short; use [`ContentSource::visit`] for all others.
     pub fn read(self) -> io::Result<Cow<'a, [u8]>> {
         match self {
             Self::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
             Self::At(path) => Ok(Cow::Owned(read_whole(&File::open(path)?)?)),
             Self::File(file) => Ok(Cow::Owned(read_whole(file)?)),
             Self::Kept(kept) => match kept.open()? {
-                Opened::Bytes(bytes) => Ok(Cow::Owned(bytes)),
-                Opened::File(file) => Ok(Cow::Owned(read_whole(&file)?)),
+                OpenedContent::Bytes(bytes) => Ok(Cow::Owned(bytes)),
+                OpenedContent::File(file) => Ok(Cow::Owned(read_whole(&file)?)),
             },
         }
     }
@@ -193,7 +193,7 @@ impl<'a> Source<'a> {
     }
 }
 
-impl<'a> From<&'a [u8]> for Source<'a> {
+impl<'a> From<&'a [u8]> for ContentSource<'a> {
     fn from(bytes: &'a [u8]) -> Self {
         Self::Bytes(bytes)
     }
@@ -306,7 +306,11 @@ fn read_full(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
 }
 
 /// Returns whether every byte of `content` equals the byte at the same offset in `old` or `new`. False if it is longer than both.
-pub(crate) fn is_mixture(content: &Opened, old: &Opened, new: &Opened) -> io::Result<bool> {
+pub(crate) fn is_mixture(
+    content: &OpenedContent,
+    old: &OpenedContent,
+    new: &OpenedContent,
+) -> io::Result<bool> {
     let length = content.length()?;
     if length > old.length()?.max(new.length()?) {
         return Ok(false);
@@ -325,7 +329,7 @@ pub(crate) fn is_mixture(content: &Opened, old: &Opened, new: &Opened) -> io::Re
 /// Compares one piece. Continues after the returned number of bytes.
 fn compare_piece(
     buffers: &mut [Vec<u8>; 3],
-    [content, old, new]: [&Opened; 3],
+    [content, old, new]: [&OpenedContent; 3],
     at: u64,
 ) -> io::Result<ControlFlow<bool, usize>> {
     let [here, before, after] = buffers;
@@ -370,7 +374,7 @@ mod tests {
             let file = sparse(length, &data);
             let (mut at, mut read) = (0, 0);
             let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
-            let visited = Source::File(&file).visit(&mut |piece| {
+            let visited = ContentSource::File(&file).visit(&mut |piece| {
                 match piece {
                     Extent::Hole(hole) => at += hole,
                     Extent::Data(bytes) => {
@@ -389,7 +393,7 @@ mod tests {
                 data.into_iter().map(|(at, bytes)| (at, bytes.to_vec())).collect();
             assert_eq!(found, data);
             assert!(read < 1 << 20, "{read} bytes of {length} were read");
-            assert!(Source::File(&file).space().unwrap() < 1 << 20);
+            assert!(ContentSource::File(&file).space().unwrap() < 1 << 20);
         }
     }
 
@@ -399,7 +403,7 @@ mod tests {
         let mut mixed = long.clone();
         mixed[2 * PIECE_BYTES + 1] = b'y';
         let other = vec![b'y'; 3 * PIECE_BYTES];
-        let opened = |bytes: &[u8]| Opened::Bytes(bytes.to_vec());
+        let opened = |bytes: &[u8]| OpenedContent::Bytes(bytes.to_vec());
         for (content, old, new, expected) in [
             (b"".as_slice(), b"old".as_slice(), b"new".as_slice(), true),
             (b"nld", b"old", b"new", true),
@@ -416,7 +420,7 @@ mod tests {
     #[test]
     fn a_file_that_does_not_fit_into_memory_is_an_error() {
         let file = sparse(1 << 43, &[]);
-        let error = Source::File(&file).read().unwrap_err();
+        let error = ContentSource::File(&file).read().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
     }
 }

@@ -10,7 +10,7 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
-use super::Source;
+use super::ContentSource;
 use crate::{FailureReason, SessionId, ToolError, quote};
 
 /// The files of one machine, seen from one workspace.
@@ -56,7 +56,7 @@ pub trait Files: Send + Sync {
 
     /// Inspects the object at a path, following no link; `None` if there is none. A regular file is returned open for reading;
     /// nothing else is opened.
-    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError>;
+    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError>;
 
     /// Alters one object, if it is the expected one. After success it is all new, after a failure all old.
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError>;
@@ -69,7 +69,7 @@ pub trait Files: Send + Sync {
     }
 
     /// Begins a batch of changes that are synced to the disk together; `None` if each change is synced by itself. `contents` are
-    /// private files that will be new contents, as [`Source::At`]: they are on the disk when this returns.
+    /// private files that will be new contents, as [`ContentSource::At`]: they are on the disk when this returns.
     fn batch(&self, contents: &[&Path]) -> Result<Option<Box<dyn Batch + '_>>, FileError> {
         let _ = contents;
         Ok(None)
@@ -100,7 +100,7 @@ pub trait Files: Send + Sync {
 /// ```
 pub trait Batch: Files {
     /// Writes the new content of an alteration to a temporary file next to its path, under the given name. Returns the path of that
-    /// file: as [`Source::At`] it becomes the file without being written again. `None` if it cannot be written yet, since its
+    /// file: as [`ContentSource::At`] it becomes the file without being written again. `None` if it cannot be written yet, since its
     /// directory does not exist.
     fn prepare(
         &self,
@@ -452,15 +452,15 @@ pub trait Opener {
 /// Result of a walk.
 ///
 /// ```
-/// use windlass_core::{Note, WalkReport};
-/// let note = Note { path: "private".into(), why: "the file system's permissions do not allow it".into() };
+/// use windlass_core::{SkippedPath, WalkReport};
+/// let note = SkippedPath { path: "private".into(), why: "the file system's permissions do not allow it".into() };
 /// let report = WalkReport { notes: vec![note], ..WalkReport::default() };
 /// assert!(report.observed.is_none(), "such a result is not cached");
 /// ```
 #[derive(Debug, Default)]
 pub struct WalkReport {
     /// Paths that could not be read, and why.
-    pub notes: Vec<Note>,
+    pub notes: Vec<SkippedPath>,
     /// Directories that were listed and ignore files that were read, by absolute path, with their fingerprints; `None` if there
     /// were more than [`WalkReport::MAX_OBSERVED`]. A cached result is valid until one of them changes.
     pub observed: Option<Vec<(PathBuf, Fingerprint)>>,
@@ -474,13 +474,13 @@ impl WalkReport {
 /// A path that a walk had to leave out.
 ///
 /// ```
-/// use windlass_core::{Note, quote};
-/// let note = Note { path: "a\n".into(), why: "no such file or directory".into() };
+/// use windlass_core::{SkippedPath, quote};
+/// let note = SkippedPath { path: "a\n".into(), why: "no such file or directory".into() };
 /// let line = format!("{}: {}", quote::path(&note.path), note.why);
 /// assert_eq!(line, r"$'a\n': no such file or directory");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub struct SkippedPath {
     /// Path relative to the root of the walk.
     pub path: PathBuf,
     /// Reason.
@@ -490,20 +490,20 @@ pub struct Note {
 /// A change of one object.
 ///
 /// ```
-/// use windlass_core::{Alteration, Expect, Host, To, testing::EmptyHost};
+/// use windlass_core::{Alteration, ExpectedState, Host, TargetState, testing::EmptyHost};
 /// let host = EmptyHost::default();
 /// let path = host.files().resolve("hello.txt".as_ref())?;
-/// let hello = To::File { content: b"hello\n".as_slice().into(), attributes: None };
-/// let alteration = Alteration { expect: Expect::Absent, to: hello, temporary: None };
+/// let hello = TargetState::File { content: b"hello\n".as_slice().into(), attributes: None };
+/// let alteration = Alteration { expect: ExpectedState::Absent, to: hello, temporary: None };
 /// assert!(host.files().alter(&path, &alteration).is_err(), "this machine takes no files");
 /// # Ok::<(), windlass_core::FileError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Alteration<'a> {
     /// State that must be at the path; checked at the last moment.
-    pub expect: Expect,
+    pub expect: ExpectedState,
     /// State after the change.
-    pub to: To<'a>,
+    pub to: TargetState<'a>,
     /// Name of the temporary file for new content, in the same directory; a random name if `None`.
     pub temporary: Option<&'a str>,
 }
@@ -511,27 +511,27 @@ pub struct Alteration<'a> {
 /// Target state of an alteration.
 ///
 /// ```
-/// use windlass_core::To;
+/// use windlass_core::TargetState;
 ///
-/// fn told(to: &To<'_>) -> &'static str {
+/// fn told(to: &TargetState<'_>) -> &'static str {
 ///     match to {
-///         To::File { .. } => "written",
-///         To::Attributes(_) => "changed in mode",
-///         To::Moved { .. } => "moved",
-///         To::Linked { .. } => "named once more",
-///         To::Symlink(_) => "linked",
-///         To::Directory { .. } => "made",
-///         To::Nothing => "removed",
+///         TargetState::File { .. } => "written",
+///         TargetState::Attributes(_) => "changed in mode",
+///         TargetState::Moved { .. } => "moved",
+///         TargetState::Linked { .. } => "named once more",
+///         TargetState::Symlink(_) => "linked",
+///         TargetState::Directory { .. } => "made",
+///         TargetState::Nothing => "removed",
 ///     }
 /// }
-/// assert_eq!(told(&To::Nothing), "removed");
+/// assert_eq!(told(&TargetState::Nothing), "removed");
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub enum To<'a> {
+pub enum TargetState<'a> {
     /// A regular file; parents are created. An existing file keeps attributes that `attributes` does not set.
     File {
         /// All bytes of the file.
-        content: Source<'a>,
+        content: ContentSource<'a>,
         /// Attributes to set.
         attributes: Option<&'a Attributes>,
     },
@@ -565,7 +565,7 @@ pub enum To<'a> {
 
 /// The object that [`Files::look`] found at a path.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundEntry {
     /// Facts about the object.
     pub stat: Stat,
     /// Attributes of the object.
@@ -628,16 +628,16 @@ impl Attributes {
 /// Precondition of an [`Alteration`].
 ///
 /// ```
-/// use windlass_core::{Expect, Fingerprint};
+/// use windlass_core::{ExpectedState, Fingerprint};
 ///
 /// /// Replaces what was seen, or creates what was not there.
-/// fn expect(seen: Option<Fingerprint>) -> Expect {
-///     seen.map_or(Expect::Absent, Expect::Same)
+/// fn expect(seen: Option<Fingerprint>) -> ExpectedState {
+///     seen.map_or(ExpectedState::Absent, ExpectedState::Same)
 /// }
-/// assert_eq!(expect(None), Expect::Absent);
+/// assert_eq!(expect(None), ExpectedState::Absent);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
+pub enum ExpectedState {
     /// No object is at the path.
     Absent,
     /// The object has this fingerprint.

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub use host_name::HostName;
 pub use url::HttpUrl;
 
-use crate::{BoxFuture, Effect, Meter, ToolError, quote};
+use crate::{BoxFuture, Effect, ToolError, TrafficMeter, quote};
 
 /// Sends HTTP requests. Each request gets one response: redirects are not followed, and nothing is added to the request (no
 /// cookies, no credentials, no proxy).
@@ -41,7 +41,7 @@ use crate::{BoxFuture, Effect, Meter, ToolError, quote};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ToolError> {
 /// # #[derive(Debug)] struct Unlimited;
-/// # impl windlass_core::Meter for Unlimited { fn pass(&self, _: u64) -> bool { true } }
+/// # impl windlass_core::TrafficMeter for Unlimited { fn pass(&self, _: u64) -> bool { true } }
 /// # let terms = NetworkTerms { may_reach_private: false, meter: Arc::new(Unlimited) };
 ///
 /// let mut response = Echo.send(HttpRequest::get("https://docs.rs".parse()?), terms).await?;
@@ -64,7 +64,7 @@ pub struct NetworkTerms {
     /// True if the host may have an address that is not public: a rule names the host, or a person approved the address.
     pub may_reach_private: bool,
     /// Counts the bytes of the connection in both directions, and ends it when the budget is spent.
-    pub meter: Arc<dyn Meter>,
+    pub meter: Arc<dyn TrafficMeter>,
 }
 
 /// An HTTP request.

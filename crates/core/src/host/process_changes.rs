@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attributes, Fingerprint, Note};
+use super::{Attributes, Fingerprint, SkippedPath};
 use crate::{ApprovalId, CallId, FileState};
 
 /// The changes of a program.
@@ -22,14 +22,14 @@ pub struct ProcessChanges {
     /// States before each change, in the order of the changes, once an approval is requested: a file that was only touched since,
     /// or written anew with the same bytes, is no conflict. `None` for a state that is unknown.
     pub states: OnceLock<Vec<Option<FileState>>>,
-    /// Changed build directories, as absolute paths. Their changes are kept without history, by [`Stage::settle`].
+    /// Changed build directories, as absolute paths. Their changes are kept without history, by [`StageStorage::settle`].
     pub built: Vec<PathBuf>,
     /// Files and directories that were masked from the program, as absolute paths.
     pub masked: Vec<PathBuf>,
     /// Further notes for the result.
     pub notes: Vec<String>,
     /// Stage that holds the new contents.
-    pub stage: Option<Box<dyn Stage>>,
+    pub stage: Option<Box<dyn StageStorage>>,
 }
 
 impl ProcessChanges {
@@ -49,7 +49,7 @@ impl ProcessChanges {
 
 /// The approval for which a stage is held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldFor {
+pub struct StageHold {
     /// Id of the approval.
     pub approval: ApprovalId,
     /// Time at which the approval expires and the stage is removed.
@@ -72,8 +72,8 @@ pub struct FoundText {
 /// Staged changes as they are saved while an approval is pending.
 ///
 /// ```
-/// use windlass_core::{ApprovalId, HeldChanges, HeldFor, ProcessChanges, Tracking};
-/// let held = HeldFor { approval: ApprovalId::new("a7"), until: std::time::SystemTime::UNIX_EPOCH, found: vec![] };
+/// use windlass_core::{ApprovalId, HeldChanges, StageHold, ProcessChanges, Tracking};
+/// let held = StageHold { approval: ApprovalId::new("a7"), until: std::time::SystemTime::UNIX_EPOCH, found: vec![] };
 /// let changes = ProcessChanges::none(Tracking::Staged);
 /// let text = HeldChanges::text(&held, "/w".as_ref(), &changes);
 /// assert_eq!(HeldChanges::parse(&text).map(|read| read.held), Some(held));
@@ -81,7 +81,7 @@ pub struct FoundText {
 #[derive(Debug, Deserialize)]
 pub struct HeldChanges {
     /// Approval for which they are held.
-    pub held: HeldFor,
+    pub held: StageHold,
     /// Workspace to which the changes belong.
     #[serde(with = "crate::quote::serde_path")]
     pub workspace: PathBuf,
@@ -100,10 +100,10 @@ pub struct HeldChanges {
 
 impl HeldChanges {
     /// Returns the text that [`parse`](Self::parse) reads.
-    pub fn text(held: &HeldFor, workspace: &Path, changes: &ProcessChanges) -> String {
+    pub fn text(held: &StageHold, workspace: &Path, changes: &ProcessChanges) -> String {
         #[derive(Serialize)]
         struct Written<'a> {
-            held: &'a HeldFor,
+            held: &'a StageHold,
             #[serde(with = "crate::quote::serde_path")]
             workspace: &'a Path,
             changes: &'a [ProcessChange],
@@ -126,7 +126,7 @@ impl HeldChanges {
     }
 
     /// Converts to the changes, with the stage that holds their contents.
-    pub fn into_changes(self, stage: Box<dyn Stage>) -> ProcessChanges {
+    pub fn into_changes(self, stage: Box<dyn StageStorage>) -> ProcessChanges {
         ProcessChanges {
             changes: self.changes,
             states: OnceLock::from(self.states),
@@ -138,16 +138,16 @@ impl HeldChanges {
     }
 }
 
-/// The storage of a program's new contents. Dropping it removes them, unless it is [held](Stage::hold).
+/// The storage of a program's new contents. Dropping it removes them, unless it is [held](StageStorage::hold).
 ///
 /// ```
-/// use windlass_core::Stage;
+/// use windlass_core::StageStorage;
 /// #[derive(Debug)]
 /// struct Directory(std::path::PathBuf);
-/// impl Stage for Directory {}
+/// impl StageStorage for Directory {}
 /// assert!(Directory("/state/stages/1".into()).settle().is_empty(), "nothing is left to bring over");
 /// ```
-pub trait Stage: fmt::Debug + Send + Sync {
+pub trait StageStorage: fmt::Debug + Send + Sync {
     /// Records that this call is about to make the changes, for the case that the process is killed meanwhile and build directories
     /// or a held approval must still be decided on. [`recover_stages`](crate::Processes::recover_stages) reads the record.
     /// Blocking.
@@ -155,7 +155,7 @@ pub trait Stage: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Takes [`tie_to`](Stage::tie_to) back: the commit of the other changes failed. Blocking.
+    /// Takes [`tie_to`](StageStorage::tie_to) back: the commit of the other changes failed. Blocking.
     fn untie(&self) {}
 
     /// Leaves the stage to [`recover_stages`](crate::Processes::recover_stages) when it is dropped: the commit of the other changes
@@ -164,7 +164,7 @@ pub trait Stage: fmt::Debug + Send + Sync {
 
     /// Saves a record of the stage under the id of an approval: the stage then survives this process, until the approval expires.
     /// Fails if that is not possible. Blocking.
-    fn hold(&self, _: &HeldFor, _: &ProcessChanges) -> io::Result<()> {
+    fn hold(&self, _: &StageHold, _: &ProcessChanges) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -174,18 +174,18 @@ pub trait Stage: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Takes [`hold`](Stage::hold) back: dropping this value removes the stage again. Without this, a stage that was claimed for an
+    /// Takes [`hold`](StageStorage::hold) back: dropping this value removes the stage again. Without this, a stage that was claimed for an
     /// answer stays held when it is dropped.
     fn release(&self) {}
 
     /// Keeps the changes of build directories and of the programs' home, after all other changes are made. Returns those that could
     /// not be kept. Blocking; called once.
-    fn settle(&self) -> Vec<Note> {
+    fn settle(&self) -> Vec<SkippedPath> {
         Vec::new()
     }
 
     /// Returns the changed build directories, as absolute paths, that another program has replaced by another object since the
-    /// program began, so that [`settle`](Stage::settle) could not keep their changes. Blocking.
+    /// program began, so that [`settle`](StageStorage::settle) could not keep their changes. Blocking.
     fn replaced_build_directories(&self) -> Vec<PathBuf> {
         Vec::new()
     }

@@ -56,14 +56,14 @@ pub trait Processes: Send + Sync {
     /// Opens a file without a name, for output that is too long to be held in memory.
     fn scratch(&self) -> io::Result<std::fs::File>;
 
-    /// Reads the changes that a stage [holds](crate::Stage::hold) for an approval, and the sizes of its build directories. Leaves
+    /// Reads the changes that a stage [holds](crate::StageStorage::hold) for an approval, and the sizes of its build directories. Leaves
     /// the stage as it is. Blocking.
     fn look_at_held(&self, _: &ApprovalId) -> io::Result<Option<(HeldChanges, Vec<BuiltChange>)>> {
         Ok(None)
     }
 
-    /// Claims the changes that a stage [holds](crate::Stage::hold) for an approval, if there are any. If the returned value is
-    /// dropped, they stay held, unless the stage is [released](crate::Stage::release). Blocking.
+    /// Claims the changes that a stage [holds](crate::StageStorage::hold) for an approval, if there are any. If the returned value is
+    /// dropped, they stay held, unless the stage is [released](crate::StageStorage::release). Blocking.
     fn held_changes(&self, _: &ApprovalId) -> io::Result<Option<ProcessChanges>> {
         Ok(None)
     }
@@ -84,15 +84,15 @@ pub trait Processes: Send + Sync {
 /// The confinement of programs.
 ///
 /// ```
-/// use windlass_core::{Confinement, Level, NetworkAccess};
+/// use windlass_core::{Confinement, SandboxLevel, NetworkAccess};
 /// let usual = Confinement::default();
-/// assert_eq!((usual.level, &usual.network), (Level::Workspace, &NetworkAccess::None));
+/// assert_eq!((usual.level, &usual.network), (SandboxLevel::Workspace, &NetworkAccess::None));
 /// assert_eq!(usual.to_string(), "sandbox workspace, network none");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Confinement {
     /// Extent of changes that programs may make.
-    pub level: Level,
+    pub level: SandboxLevel,
     /// Hosts that programs may reach.
     pub network: NetworkAccess,
     /// Mechanism that enforces the confinement.
@@ -109,7 +109,7 @@ impl Confinement {
     /// assert!(!Confinement { backend: Backend::Landlock, ..Confinement::default() }.is_whole());
     /// ```
     pub fn is_whole(&self) -> bool {
-        self.level != Level::Off && self.backend.is_whole()
+        self.level != SandboxLevel::Off && self.backend.is_whole()
     }
 }
 
@@ -117,8 +117,10 @@ impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sandbox {}", self.level)?;
         match self.backend {
-            Backend::Landlock if self.level != Level::Off => f.write_str(" by Landlock alone")?,
-            Backend::Auto if self.level != Level::Off => f.write_str(" by what there is")?,
+            Backend::Landlock if self.level != SandboxLevel::Off => {
+                f.write_str(" by Landlock alone")?
+            }
+            Backend::Auto if self.level != SandboxLevel::Off => f.write_str(" by what there is")?,
             _ => {}
         }
         write!(f, ", network {}", self.network)
@@ -187,13 +189,13 @@ impl fmt::Display for Backend {
 /// The extent of changes that a program may make.
 ///
 /// ```
-/// use windlass_core::Level;
-/// assert_eq!("staged".parse(), Ok(Level::Staged));
-/// assert_eq!(Level::ReadOnly.to_string(), "read-only");
+/// use windlass_core::SandboxLevel;
+/// assert_eq!("staged".parse(), Ok(SandboxLevel::Staged));
+/// assert_eq!(SandboxLevel::ReadOnly.to_string(), "read-only");
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Level {
+pub enum SandboxLevel {
     /// Everything that the person may change.
     Off,
     /// The workspace; changes are recorded when the program ends, and can be undone.
@@ -207,7 +209,7 @@ pub enum Level {
     ReadOnly,
 }
 
-impl Level {
+impl SandboxLevel {
     /// Every level, by the name that options and configuration use.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("off", Self::Off),
@@ -224,7 +226,7 @@ impl Level {
     }
 }
 
-impl FromStr for Level {
+impl FromStr for SandboxLevel {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
@@ -234,7 +236,7 @@ impl FromStr for Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for SandboxLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Self::NAMES.iter().find(|(_, level)| level == self);
         f.write_str(name.map_or("workspace", |(name, _)| name))
@@ -375,7 +377,7 @@ pub struct ProcessRequest {
     /// Size of the terminal that the program gets instead of pipes.
     pub terminal: Option<TerminalSize>,
     /// Destination of standard error.
-    pub errors: Errors,
+    pub errors: StderrTarget,
     /// Access to the workspace that the program needs.
     pub access: Access,
     /// True for a job: other programs change the workspace while it runs, and it must see these changes.
@@ -397,19 +399,19 @@ pub struct ProcessRequest {
     /// Hosts that a person named: they may have addresses that are not public.
     pub private_hosts: Vec<String>,
     /// Counter of the network traffic that passes through our proxy.
-    pub meter: Option<Arc<dyn Meter>>,
+    pub meter: Option<Arc<dyn TrafficMeter>>,
 }
 
 /// Counts bytes of network traffic against a budget.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use windlass_core::Meter;
+/// use windlass_core::TrafficMeter;
 ///
 /// #[derive(Debug)]
 /// struct Kilobyte(AtomicU64);
 ///
-/// impl Meter for Kilobyte {
+/// impl TrafficMeter for Kilobyte {
 ///     fn pass(&self, bytes: u64) -> bool {
 ///         self.0.fetch_add(bytes, Ordering::Relaxed) + bytes < 1_000
 ///     }
@@ -417,7 +419,7 @@ pub struct ProcessRequest {
 /// let meter = Kilobyte(AtomicU64::new(0));
 /// assert!(meter.pass(999) && !meter.pass(1));
 /// ```
-pub trait Meter: fmt::Debug + Send + Sync {
+pub trait TrafficMeter: fmt::Debug + Send + Sync {
     /// Adds bytes (may be 0). Returns false once the budget is spent.
     fn pass(&self, bytes: u64) -> bool;
 }
@@ -431,7 +433,7 @@ impl ProcessRequest {
             environment: Vec::new(),
             stdin: Stdin::Closed,
             terminal: None,
-            errors: Errors::WithOutput,
+            errors: StderrTarget::WithOutput,
             access: Access::Staged,
             is_job: false,
             obeyed: Vec::new(),
@@ -504,7 +506,7 @@ pub enum Stdin {
 
 /// The destination of a program's standard error.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Errors {
+pub enum StderrTarget {
     /// Its output, in the order in which it was written.
     #[default]
     WithOutput,
@@ -559,7 +561,7 @@ pub trait Process: Send + Sync {
     /// Waits for output and appends it; returns 0 when no process can write any more. Dropping the future loses no output.
     fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>>;
 
-    /// Does the same for standard error, if it is [separate](Errors::Apart); returns 0 at once if not.
+    /// Does the same for standard error, if it is [separate](StderrTarget::Apart); returns 0 at once if not.
     fn read_errors<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
         let _ = into;
         Box::pin(std::future::ready(Ok(0)))

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    ApprovalId, CallId, Content, Decided, DecidedBy, Decision, Effects, Metadata, Principal,
-    SeenRecord, SessionId,
+    ApprovalId, CallId, Content, DecidedBy, Decision, Effects, ExplainedDecision, Metadata,
+    Principal, SeenRecord, SessionId,
 };
 
 /// The version of the bodies that this program writes.
@@ -37,7 +37,7 @@ pub struct CallStarted<'a> {
     /// The effects, with resolved paths.
     pub effects: Cow<'a, Effects>,
     /// The decision that allows it.
-    pub decided: Decided,
+    pub decided: ExplainedDecision,
     /// The principal behind the call.
     #[serde(skip_serializing_if = "Principal::is_default")]
     pub principal: Principal,
@@ -45,21 +45,21 @@ pub struct CallStarted<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_call: Option<CallId>,
     /// The position of the call in the conversation of a model.
-    #[serde(skip_serializing_if = "ModelCall::is_empty")]
-    pub made: ModelCall,
+    #[serde(skip_serializing_if = "ModelCallPosition::is_empty")]
+    pub made: ModelCallPosition,
 }
 
 /// The position of a call in the conversation of a model, as far as its caller said.
 ///
 /// ```
-/// use windlass_core::ModelCall;
-/// let made = ModelCall { tool_use_id: Some("toolu_1".into()), ..ModelCall::default() };
+/// use windlass_core::ModelCallPosition;
+/// let made = ModelCallPosition { tool_use_id: Some("toolu_1".into()), ..ModelCall::default() };
 /// assert_eq!(serde_json::to_string(&made)?, r#"{"tool_use_id":"toolu_1"}"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ModelCall {
+pub struct ModelCallPosition {
     /// The model's own id of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_use_id: Option<String>,
@@ -71,7 +71,7 @@ pub struct ModelCall {
     pub model: Option<String>,
 }
 
-impl ModelCall {
+impl ModelCallPosition {
     /// Returns whether no field is known.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -87,7 +87,7 @@ struct AnyStarted {
     input: Value,
     #[serde(default)]
     effects: Effects,
-    decided: Option<Decided>,
+    decided: Option<ExplainedDecision>,
     /// The decision in words, in version 1.
     #[serde(default)]
     decided_by: String,
@@ -95,7 +95,7 @@ struct AnyStarted {
     principal: Principal,
     parent_call: Option<CallId>,
     #[serde(default)]
-    made: ModelCall,
+    made: ModelCallPosition,
 }
 
 impl From<AnyStarted> for CallStarted<'_> {
@@ -113,7 +113,7 @@ impl From<AnyStarted> for CallStarted<'_> {
 }
 
 /// Parses the words of version 1: `allowed by RULE`, or `approval ID (SCOPE)` if a person was asked.
-fn parse_decision_words(text: String) -> Decided {
+fn parse_decision_words(text: String) -> ExplainedDecision {
     let approved = text.strip_prefix("approval ").map(|rest| {
         let id = rest.split(' ').next().unwrap_or(rest);
         DecidedBy::Approval { id: ApprovalId::new(id), scope: None, who: None }
@@ -121,15 +121,15 @@ fn parse_decision_words(text: String) -> Decided {
     match (approved, text.strip_prefix("allowed by ")) {
         (Some(approval), _) => {
             let by = DecidedBy::Words { text: "a question".to_owned() };
-            Decided { decision: Decision::Ask, by, settled_by: Some(approval) }
+            ExplainedDecision { decision: Decision::Ask, by, settled_by: Some(approval) }
         }
         (None, Some(rule)) => {
             let by = DecidedBy::Words { text: rule.to_owned() };
-            Decided { decision: Decision::Allow, by, settled_by: None }
+            ExplainedDecision { decision: Decision::Allow, by, settled_by: None }
         }
         (None, None) => {
             let by = DecidedBy::Words { text };
-            Decided { decision: Decision::Allow, by, settled_by: None }
+            ExplainedDecision { decision: Decision::Allow, by, settled_by: None }
         }
     }
 }
@@ -159,7 +159,7 @@ pub struct CallFinished<'a> {
     pub input: Option<Cow<'a, Value>>,
     /// The decision, if the call was decided on and never began.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub decided: Option<Decided>,
+    pub decided: Option<ExplainedDecision>,
     /// The output for the model.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub content: Cow<'a, [Content]>,
@@ -179,8 +179,8 @@ pub struct CallFinished<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_call: Option<CallId>,
     /// The position of the call in the conversation of a model, if the call never began.
-    #[serde(skip_serializing_if = "ModelCall::is_empty")]
-    pub made: ModelCall,
+    #[serde(skip_serializing_if = "ModelCallPosition::is_empty")]
+    pub made: ModelCallPosition,
     /// The id of the process that ended before the call did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
@@ -233,15 +233,15 @@ impl CallFinished<'_> {
 /// The part of a [`CallFinished`] that a resumed session has to know. Parsing this alone is cheap, however long the output was.
 ///
 /// ```
-/// use windlass_core::SessionNews;
+/// use windlass_core::ResumedCallFacts;
 /// let body = r#"{"content": [{"type": "text", "text": "long"}], "metadata": {"untrusted": "https://example.org"}}"#;
-/// let news: SessionNews = serde_json::from_str(body)?;
+/// let news: ResumedCallFacts = serde_json::from_str(body)?;
 /// assert_eq!((news.seen, news.metadata.untrusted.as_deref()), (None, Some("https://example.org")));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct SessionNews {
+pub struct ResumedCallFacts {
     /// The files that the session learnt of through the call; see [`Session::recall`](crate::Session::recall).
     pub seen: Option<SeenRecord>,
     /// The facts of the call that concern the session.
@@ -327,9 +327,9 @@ pub struct JobChange {
 /// the session; `call` names the call.
 ///
 /// ```
-/// use windlass_core::{CallExtended, CallId, Decided, DecidedBy, Decision, Effect, Mode};
+/// use windlass_core::{CallExtended, CallId, ExplainedDecision, DecidedBy, Decision, Effect, Mode};
 /// let effect = Effect::Net { origin: "https://docs.rs:443".into(), method: "GET".into() };
-/// let decided = Decided { decision: Decision::Allow, by: DecidedBy::Mode { mode: Mode::Auto }, settled_by: None };
+/// let decided = ExplainedDecision { decision: Decision::Allow, by: DecidedBy::Mode { mode: Mode::Auto }, settled_by: None };
 /// let body = CallExtended::new(CallId::new("c1"), effect.into(), decided);
 /// let text = serde_json::to_string(&body)?;
 /// assert_eq!(serde_json::from_str::<CallExtended>(&text)?, body);
@@ -345,12 +345,12 @@ pub struct CallExtended {
     /// The effects that the call asked for.
     pub effects: Effects,
     /// The decision. The call continues with these effects only if they are allowed.
-    pub decided: Decided,
+    pub decided: ExplainedDecision,
 }
 
 impl CallExtended {
     /// Makes the body.
-    pub fn new(call: CallId, effects: Effects, decided: Decided) -> Self {
+    pub fn new(call: CallId, effects: Effects, decided: ExplainedDecision) -> Self {
         Self { version: BODY_VERSION, call, effects, decided }
     }
 }

@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::{BODY_VERSION, RecordKind};
 use crate::{
-    Approval, ApprovalId, ApprovalRequest, Asker, CallId, DecidedBy, Effects, Principal, Question,
-    QuestionAnswer, QuestionId, QuestionRequest, RiskLevel, Scope, Secrets, Settled, TurnId,
+    Approval, ApprovalId, ApprovalRequest, ApprovalState, CallId, DecidedBy, Effects, Principal,
+    Question, QuestionAnswer, QuestionId, QuestionRequest, Requester, RiskLevel, Scope, Secrets,
+    TurnId,
 };
 
 /// The version of a body without a version number. These bodies exist since version 2.
@@ -57,7 +58,7 @@ pub struct ApprovalAsked {
     pub risk: RiskLevel,
     /// The agent behind the call.
     #[serde(default)]
-    pub asker: Asker,
+    pub asker: Requester,
     /// The call has run already; the approval is about the changes that it made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_run: bool,
@@ -121,8 +122,8 @@ impl ApprovalAnswered {
     /// Makes the body from an answered approval, with secrets redacted.
     pub(crate) fn of(approval: &Approval, secrets: &Secrets) -> Self {
         let denied = match &approval.settled {
-            Settled::Denied(why) => Some(why),
-            Settled::Allowed | Settled::Pending => None,
+            ApprovalState::Denied(why) => Some(why),
+            ApprovalState::Allowed | ApprovalState::Pending => None,
         };
         let mut input = approval.edited.clone();
         if let Some(input) = &mut input {
@@ -133,7 +134,7 @@ impl ApprovalAnswered {
             id: approval.id.clone(),
             call: approval.call.clone(),
             tool: approval.tool.clone(),
-            allowed: approval.settled == Settled::Allowed,
+            allowed: approval.settled == ApprovalState::Allowed,
             scope: approval.scope,
             who: approval.who.clone().unwrap_or_default(),
             reason: approval.reason.as_ref().or(denied).map(|why| redacted_text(why, secrets)),
@@ -223,14 +224,14 @@ impl QuestionAnswered {
 /// The author of a message.
 ///
 /// ```
-/// use windlass_core::Speaker;
-/// assert_eq!(serde_json::to_string(&Speaker::Person)?, r#""person""#);
-/// assert_eq!(Speaker::Model.to_string(), "model");
+/// use windlass_core::MessageAuthor;
+/// assert_eq!(serde_json::to_string(&MessageAuthor::Person)?, r#""person""#);
+/// assert_eq!(MessageAuthor::Model.to_string(), "model");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Speaker {
+pub enum MessageAuthor {
     /// A person.
     Person,
     /// The model of the session.
@@ -241,7 +242,7 @@ pub enum Speaker {
     System,
 }
 
-impl fmt::Display for Speaker {
+impl fmt::Display for MessageAuthor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Person => "person",
@@ -255,8 +256,8 @@ impl fmt::Display for Speaker {
 /// The body of the record of a message in a session.
 ///
 /// ```
-/// use windlass_core::{MessageNote, Speaker};
-/// let note = MessageNote::new(Speaker::Person, "make it green");
+/// use windlass_core::{MessageNote, MessageAuthor};
+/// let note = MessageNote::new(MessageAuthor::Person, "make it green");
 /// assert_eq!(serde_json::to_string(&note)?, r#"{"v":2,"role":"person","text":"make it green"}"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -266,7 +267,7 @@ pub struct MessageNote {
     #[serde(rename = "v", default = "current_version")]
     pub version: u32,
     /// The author.
-    pub role: Speaker,
+    pub role: MessageAuthor,
     /// The name of the author, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -279,7 +280,7 @@ pub struct MessageNote {
 
 impl MessageNote {
     /// Makes a message of an author without a name.
-    pub fn new(role: Speaker, text: impl Into<String>) -> Self {
+    pub fn new(role: MessageAuthor, text: impl Into<String>) -> Self {
         Self { version: BODY_VERSION, role, name: None, text: text.into(), turn: None }
     }
 }
@@ -448,8 +449,8 @@ impl TaskNote {
 /// An entry that a front door or an agent records with [`Engine::record`](crate::Engine::record).
 ///
 /// ```
-/// use windlass_core::{MessageNote, RecordKind, SessionNote, Speaker};
-/// let note = SessionNote::from(MessageNote::new(Speaker::Model, "done"));
+/// use windlass_core::{MessageNote, RecordKind, SessionNote, MessageAuthor};
+/// let note = SessionNote::from(MessageNote::new(MessageAuthor::Model, "done"));
 /// assert_eq!(note.kind(), RecordKind::Message);
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -11,17 +11,17 @@ use crate::BoxFuture;
 /// request.
 ///
 /// ```
-/// use windlass_core::Receipt;
+/// use windlass_core::RecordReceipt;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// assert_eq!(Receipt::numbered(7).number().await, Some(7));
-/// assert_eq!(Receipt::later(|| Box::pin(async { Some(8) })).number().await, Some(8));
-/// assert_eq!(Receipt::unnumbered().number().await, None);
+/// assert_eq!(RecordReceipt::numbered(7).number().await, Some(7));
+/// assert_eq!(RecordReceipt::later(|| Box::pin(async { Some(8) })).number().await, Some(8));
+/// assert_eq!(RecordReceipt::unnumbered().number().await, None);
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Receipt(Numbering);
+pub struct RecordReceipt(Numbering);
 
 /// The number of a record, known or to be found.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ enum Numbering {
     Later(Arc<dyn Fn() -> BoxFuture<'static, Option<u64>> + Send + Sync>),
 }
 
-impl Receipt {
+impl RecordReceipt {
     /// Makes the receipt of a record with this number.
     pub fn numbered(number: u64) -> Self {
         Self(Numbering::Known(Some(number)))
@@ -57,7 +57,7 @@ impl Receipt {
     }
 }
 
-impl fmt::Debug for Receipt {
+impl fmt::Debug for RecordReceipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Numbering::Known(number) => f.debug_tuple("Receipt").field(number).finish(),

@@ -109,7 +109,7 @@ impl Answer {
 
 /// The reply of an attendant that was to ask a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply<A> {
+pub enum AttendantReply<A> {
     /// The person answered.
     Answered(A),
     /// The person cannot be asked now. The question stays on record and can be answered later; the call ends as denied.

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    ApprovalId, CallId, ContentHash, DecidedBy, Effect, Effects, ModelCall, RiskLevel, SessionId,
+    ApprovalId, CallId, ContentHash, DecidedBy, Effect, Effects, ModelCallPosition, RiskLevel,
+    SessionId,
 };
 
 /// Maximum number of characters of a call that are kept for lists.
@@ -20,16 +21,16 @@ const MAX_SHORT_CHARS: usize = 1_000;
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{ApprovalRequest, DecidedBy, Kinds, Outcome, ToolCall};
+/// use windlass_core::{ApprovalRequest, DecidedBy, EffectKinds, Outcome, ToolCall};
 /// # use windlass_core::{Effects, Engine, Toolbox, testing::{EmptyHost, MockTool}};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// # let mut tools = Toolbox::new();
-/// # tools.add(MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")))?;
+/// # tools.add(MockTool::named("publish").with_effects(EffectKinds::WRITE, |_| Effects::write("index.html")))?;
 /// # let builder = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools);
 /// let only_writes = |request: &ApprovalRequest| {
-///     matches!(request.by, DecidedBy::Mode { .. }) && Kinds::WRITE.contains(request.effects.kinds())
+///     matches!(request.by, DecidedBy::Mode { .. }) && EffectKinds::WRITE.contains(request.effects.kinds())
 /// };
 /// let engine = builder.attendant(only_writes).build();
 /// let result = engine.call(&engine.new_session(), ToolCall::new("publish", json!({}))).await;
@@ -62,7 +63,7 @@ pub struct ApprovalRequest {
     /// Harm that the call could do.
     pub risk: RiskLevel,
     /// Agent and sessions behind the call.
-    pub asker: Asker,
+    pub asker: Requester,
     /// Origin of the first untrusted text that the session has read, if it has read any.
     pub untrusted: Option<String>,
     /// Changes that the call would make to files, found by a trial run. Empty if that cannot be known beforehand.
@@ -90,7 +91,7 @@ pub struct ApprovalRequest {
     pub(crate) denies: Vec<String>,
     /// Ids of the call in the conversation of a model.
     #[serde(skip)]
-    pub(crate) made: ModelCall,
+    pub(crate) made: ModelCallPosition,
     /// True if the call has run, so that the answer is about its changes. Its arguments can then no longer be edited.
     pub has_run: bool,
     /// Subject of the call itself, if the request is about its changes: a remembered denial counts for that subject.
@@ -144,13 +145,13 @@ impl ApprovalRequest {
 /// The origin of a call: its agent, its session's parent, and its depth in sub-agents.
 ///
 /// ```
-/// use windlass_core::{Asker, SessionId};
-/// let asker = Asker { agent: Some("reviewer".into()), parent: Some(SessionId::new("s1")), depth: 1 };
+/// use windlass_core::{Requester, SessionId};
+/// let asker = Requester { agent: Some("reviewer".into()), parent: Some(SessionId::new("s1")), depth: 1 };
 /// assert_eq!(asker.to_string(), "agent reviewer, 1 below session s1");
-/// assert_eq!(Asker::default().to_string(), "the session's own model");
+/// assert_eq!(Requester::default().to_string(), "the session's own model");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asker {
+pub struct Requester {
     /// Name of the agent, if it has one.
     pub agent: Option<String>,
     /// Session that started this one.
@@ -159,7 +160,7 @@ pub struct Asker {
     pub depth: u32,
 }
 
-impl fmt::Display for Asker {
+impl fmt::Display for Requester {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.agent {
             Some(agent) => write!(f, "agent {}", crate::quote::visible(agent))?,
@@ -202,7 +203,7 @@ pub struct FileChange {
 
 /// The changes of a command that wait for an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HeldDifference {
+pub struct HeldDiff {
     /// Changed files, compared with the state that the command found.
     pub files: Vec<FileChange>,
     /// Changed build directories.

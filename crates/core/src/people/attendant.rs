@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, ApprovalRequest, QuestionAnswer, QuestionRequest, Reply};
+use super::{Answer, ApprovalRequest, AttendantReply, QuestionAnswer, QuestionRequest};
 use crate::sync::Lock;
 use crate::{BoxFuture, Session, SessionId};
 
@@ -15,34 +15,41 @@ use crate::{BoxFuture, Session, SessionId};
 /// A closure from request to `bool` is an attendant; it cannot answer questions of tools.
 ///
 /// ```
-/// use windlass_core::{Answer, ApprovalRequest, Attendant, BoxFuture, Reply};
+/// use windlass_core::{Answer, ApprovalRequest, Attendant, BoxFuture, AttendantReply};
 ///
 /// /// Allows calls that change nothing, and leaves the rest to a person who comes later.
 /// struct Careful;
 ///
 /// impl Attendant for Careful {
-///     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-///         let reply = if request.effects.only_reads() { Reply::Answered(Answer::allow()) } else { Reply::Deferred };
+///     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
+///         let reply = if request.effects.only_reads() { AttendantReply::Answered(Answer::allow()) } else { AttendantReply::Deferred };
 ///         Box::pin(std::future::ready(reply))
 ///     }
 /// }
 /// ```
 pub trait Attendant: Send + Sync + 'static {
     /// Asks a person to allow a call. The future is dropped when another attendant or process answers first.
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>>;
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest)
+    -> BoxFuture<'a, AttendantReply<Answer>>;
 
     /// Asks a person the questions of a tool. The default implementation cannot show questions.
-    fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
+    fn answer<'a>(
+        &'a self,
+        request: &'a QuestionRequest,
+    ) -> BoxFuture<'a, AttendantReply<QuestionAnswer>> {
         let _ = request;
-        let reply = Reply::Unavailable("questions cannot be shown here".to_owned());
+        let reply = AttendantReply::Unavailable("questions cannot be shown here".to_owned());
         Box::pin(std::future::ready(reply))
     }
 }
 
 impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Attendant for F {
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, AttendantReply<Answer>> {
         let answer = if self(request) { Answer::allow() } else { Answer::deny("") };
-        Box::pin(std::future::ready(Reply::Answered(answer)))
+        Box::pin(std::future::ready(AttendantReply::Answered(answer)))
     }
 }
 
@@ -52,16 +59,16 @@ impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Attendant for F {
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{Answer, EventKind, Listening, Outcome, ToolCall};
-/// # use windlass_core::{Effects, Engine, Kinds, Toolbox, testing::{EmptyHost, MockTool}};
+/// use windlass_core::{Answer, EventKind, EventAttendant, Outcome, ToolCall};
+/// # use windlass_core::{Effects, Engine, EffectKinds, Toolbox, testing::{EmptyHost, MockTool}};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let mut tools = Toolbox::new();
-/// # tools.add(MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")))?;
+/// # tools.add(MockTool::named("publish").with_effects(EffectKinds::WRITE, |_| Effects::write("index.html")))?;
 /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
 /// let session = engine.new_session();
-/// let _attendance = engine.attend(session.id(), Listening::default());
+/// let _attendance = engine.attend(session.id(), EventAttendant::default());
 /// let mut events = engine.subscribe();
 /// let (_, running) = engine.start(&session, ToolCall::new("publish", json!({})));
 /// let EventKind::Approval(request) = events.next().await.kind else { panic!("the approval comes first") };
@@ -71,26 +78,29 @@ impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Attendant for F {
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Listening {
+pub struct EventAttendant {
     /// The time after which it stops waiting for an answer. `None`: it waits until the question expires.
     pub patience: Option<Duration>,
 }
 
-impl Listening {
+impl EventAttendant {
     /// Waits for the set time and then replies that no answer came; forever if no time is set.
-    async fn wait<A>(self) -> Reply<A> {
+    async fn wait<A>(self) -> AttendantReply<A> {
         let Some(patience) = self.patience else { return std::future::pending().await };
         tokio::time::sleep(patience).await;
-        Reply::Unavailable(format!("no answer within {} s", patience.as_secs()))
+        AttendantReply::Unavailable(format!("no answer within {} s", patience.as_secs()))
     }
 }
 
-impl Attendant for Listening {
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+impl Attendant for EventAttendant {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
         Box::pin(self.wait())
     }
 
-    fn answer<'a>(&'a self, _: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
+    fn answer<'a>(
+        &'a self,
+        _: &'a QuestionRequest,
+    ) -> BoxFuture<'a, AttendantReply<QuestionAnswer>> {
         Box::pin(self.wait())
     }
 }
@@ -149,20 +159,23 @@ impl Attendants {
 
 impl RegisteredAttendant {
     /// Asks for an approval, until the attendant is unregistered.
-    pub(super) async fn approve(&self, request: &ApprovalRequest) -> Reply<Answer> {
+    pub(super) async fn approve(&self, request: &ApprovalRequest) -> AttendantReply<Answer> {
         self.unless_left(self.attendant.approve(request)).await
     }
 
     /// Asks questions, until the attendant is unregistered.
-    pub(super) async fn answer(&self, request: &QuestionRequest) -> Reply<QuestionAnswer> {
+    pub(super) async fn answer(&self, request: &QuestionRequest) -> AttendantReply<QuestionAnswer> {
         self.unless_left(self.attendant.answer(request)).await
     }
 
     /// Waits for a reply. If the attendant is unregistered first, the reply is that the person has left.
-    async fn unless_left<A>(&self, reply: impl Future<Output = Reply<A>>) -> Reply<A> {
+    async fn unless_left<A>(
+        &self,
+        reply: impl Future<Output = AttendantReply<A>>,
+    ) -> AttendantReply<A> {
         tokio::select! {
             biased;
-            () = self.left.cancelled() => Reply::Unavailable("the person who was asked has left".to_owned()),
+            () = self.left.cancelled() => AttendantReply::Unavailable("the person who was asked has left".to_owned()),
             reply = reply => reply,
         }
     }
@@ -172,25 +185,25 @@ impl RegisteredAttendant {
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use windlass_core::{ApprovalRequest, Attendance, Engine, SessionId, testing::EmptyHost};
+/// use windlass_core::{ApprovalRequest, AttendantRegistration, Engine, SessionId, testing::EmptyHost};
 /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
 /// let yes = |_: &ApprovalRequest| true;
-/// let attendance: Attendance = engine.attend(&SessionId::new("s1"), yes);
+/// let attendance: AttendantRegistration = engine.attend(&SessionId::new("s1"), yes);
 /// # drop(attendance);
 /// ```
 #[must_use = "the attendant leaves when this is dropped"]
-pub struct Attendance {
+pub struct AttendantRegistration {
     attendants: Weak<Attendants>,
     registered: Arc<RegisteredAttendant>,
 }
 
-impl Attendance {
+impl AttendantRegistration {
     pub(super) fn new(attendants: &Arc<Attendants>, registered: Arc<RegisteredAttendant>) -> Self {
         Self { attendants: Arc::downgrade(attendants), registered }
     }
 }
 
-impl std::fmt::Debug for Attendance {
+impl std::fmt::Debug for AttendantRegistration {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Attendance")
             .field("session", &self.registered.session)
@@ -198,7 +211,7 @@ impl std::fmt::Debug for Attendance {
     }
 }
 
-impl Drop for Attendance {
+impl Drop for AttendantRegistration {
     fn drop(&mut self) {
         if let Some(attendants) = self.attendants.upgrade() {
             attendants.remove(&self.registered);

@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::desk::WaitResult;
-use super::{AnswerError, Book, Held, Inquiry, InquiryState, MemoryBook};
+use super::{AnswerError, Inquiry, InquiryBook, InquiryState, MemoryBook, WaitGuard};
 
 /// One record in a book, and the mark that a call waits for it.
 pub(super) struct AwaitedRecord<R: Inquiry> {
-    book: Arc<dyn Book<R>>,
+    book: Arc<dyn InquiryBook<R>>,
     id: String,
     /// The reason why the record is kept in memory only, if it is.
     not_on_record: Option<String>,
     /// The mark; `None` once the waiting has ended.
-    held: Option<Held>,
+    held: Option<WaitGuard>,
 }
 
 impl<R: Inquiry> AwaitedRecord<R> {
     /// Makes the entry; [`AwaitedRecord::put`] must follow.
-    pub(super) fn new(book: Arc<dyn Book<R>>, id: &str) -> Self {
+    pub(super) fn new(book: Arc<dyn InquiryBook<R>>, id: &str) -> Self {
         Self { book, id: id.to_owned(), not_on_record: None, held: None }
     }
 

@@ -84,15 +84,15 @@ pub enum InquiryState {
 ///
 /// ```
 /// use std::time::SystemTime;
-/// use windlass_core::{Approval, Book, Inquiry, InquiryState, MemoryBook};
-/// fn open_questions(book: &dyn Book<Approval>) -> Result<usize, String> {
+/// use windlass_core::{Approval, InquiryBook, Inquiry, InquiryState, MemoryBook};
+/// fn open_questions(book: &dyn InquiryBook<Approval>) -> Result<usize, String> {
 ///     let now = SystemTime::now();
 ///     Ok(book.list()?.iter().filter(|one| one.state(now) == InquiryState::Open).count())
 /// }
 /// assert_eq!(open_questions(&MemoryBook::default())?, 0);
 /// # Ok::<(), String>(())
 /// ```
-pub trait Book<R: Inquiry>: Send + Sync {
+pub trait InquiryBook<R: Inquiry>: Send + Sync {
     /// Returns all records, the oldest first.
     fn list(&self) -> Result<Vec<R>, String>;
 
@@ -132,13 +132,13 @@ pub trait Book<R: Inquiry>: Send + Sync {
     fn version(&self) -> u64;
 
     /// Marks a record as waited for until the guard is dropped or the process ends in any way.
-    fn hold(&self, id: &str) -> Result<Held, String>;
+    fn hold(&self, id: &str) -> Result<WaitGuard, String>;
 
     /// Returns whether a living process waits for the record.
     fn is_held(&self, id: &str) -> Result<bool, String>;
 
-    /// Marks a record like [`Book::hold`], or returns `None` if it is marked already.
-    fn claim(&self, id: &str) -> Result<Option<Held>, String> {
+    /// Marks a record like [`InquiryBook::hold`], or returns `None` if it is marked already.
+    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
         if self.is_held(id)? { Ok(None) } else { self.hold(id).map(Some) }
     }
 }
@@ -146,25 +146,27 @@ pub trait Book<R: Inquiry>: Send + Sync {
 /// The mark of a record that a call waits for.
 ///
 /// ```
-/// use windlass_core::{Approval, Book, Held, MemoryBook};
+/// use windlass_core::{Approval, InquiryBook, WaitGuard, MemoryBook};
 /// let book = MemoryBook::<Approval>::default();
-/// let held: Held = book.hold("a1")?;
+/// let held: WaitGuard = book.hold("a1")?;
 /// assert!(book.is_held("a1")?);
 /// drop(held);
 /// assert!(!book.is_held("a1")?);
 /// # Ok::<(), String>(())
 /// ```
 #[must_use]
-pub struct Held(#[expect(dead_code, reason = "it acts when it is dropped")] Box<dyn Send + Sync>);
+pub struct WaitGuard(
+    #[expect(dead_code, reason = "it acts when it is dropped")] Box<dyn Send + Sync>,
+);
 
-impl Held {
+impl WaitGuard {
     /// Makes a mark that lasts as long as `guard`.
     pub fn by(guard: impl Send + Sync + 'static) -> Self {
         Self(Box::new(guard))
     }
 }
 
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for WaitGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Held")
     }
@@ -189,7 +191,7 @@ impl<R> Default for MemoryBook<R> {
     }
 }
 
-impl<R: Inquiry> Book<R> for MemoryBook<R> {
+impl<R: Inquiry> InquiryBook<R> for MemoryBook<R> {
     fn list(&self) -> Result<Vec<R>, String> {
         Ok(self.0.lock().records.clone())
     }
@@ -234,18 +236,18 @@ impl<R: Inquiry> Book<R> for MemoryBook<R> {
         self.0.lock().version
     }
 
-    fn hold(&self, id: &str) -> Result<Held, String> {
+    fn hold(&self, id: &str) -> Result<WaitGuard, String> {
         self.0.lock().held.insert(id.to_owned());
-        Ok(Held::by(MemoryHold { book: self.clone(), id: id.to_owned() }))
+        Ok(WaitGuard::by(MemoryHold { book: self.clone(), id: id.to_owned() }))
     }
 
     fn is_held(&self, id: &str) -> Result<bool, String> {
         Ok(self.0.lock().held.contains(id))
     }
 
-    fn claim(&self, id: &str) -> Result<Option<Held>, String> {
+    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
         let is_new = self.0.lock().held.insert(id.to_owned());
-        Ok(is_new.then(|| Held::by(MemoryHold { book: self.clone(), id: id.to_owned() })))
+        Ok(is_new.then(|| WaitGuard::by(MemoryHold { book: self.clone(), id: id.to_owned() })))
     }
 }
 

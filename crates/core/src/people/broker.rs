@@ -12,8 +12,9 @@ use super::attendant::{Attendants, RegisteredAttendant};
 use super::desk::{AskFuture, Desk, WaitResult};
 use super::record::{AnswerQuery, EXPIRES_AFTER, find_answers};
 use super::{
-    Answer, AnswerError, Approval, ApprovalRequest, Attendance, Attendant, Book, Held,
-    Inquiry as _, InquiryState, QuestionAnswer, QuestionRequest, Reply, Scope, Settled,
+    Answer, AnswerError, Approval, ApprovalRequest, ApprovalState, Attendant,
+    AttendantRegistration, AttendantReply, Inquiry as _, InquiryBook, InquiryState, QuestionAnswer,
+    QuestionRequest, Scope, WaitGuard,
 };
 use crate::recorder::Recorder;
 use crate::sync::Lock;
@@ -36,8 +37,8 @@ pub(crate) struct Broker {
 
 /// Settings for asking people.
 pub(crate) struct Settings {
-    pub(crate) approvals: Option<Arc<dyn Book<Approval>>>,
-    pub(crate) questions: Option<Arc<dyn Book<QuestionRequest>>>,
+    pub(crate) approvals: Option<Arc<dyn InquiryBook<Approval>>>,
+    pub(crate) questions: Option<Arc<dyn InquiryBook<QuestionRequest>>>,
     /// Attendants of all sessions.
     pub(crate) attendants: Vec<Arc<dyn Attendant>>,
     /// True if a person approved everything in advance.
@@ -156,12 +157,12 @@ impl Broker {
 
     /// Claims an approval as soon as no other call, in any process, waits for it or is made from it. Returns the claim, and whether
     /// another call held it before.
-    pub(crate) async fn claim(&self, id: &ApprovalId) -> Result<(Held, bool), String> {
+    pub(crate) async fn claim(&self, id: &ApprovalId) -> Result<(WaitGuard, bool), String> {
         self.approvals.claim(id.as_str()).await
     }
 
     /// Claims an approval, or returns `None` if another call holds it.
-    pub(crate) async fn try_claim(&self, id: &ApprovalId) -> Result<Option<Held>, String> {
+    pub(crate) async fn try_claim(&self, id: &ApprovalId) -> Result<Option<WaitGuard>, String> {
         self.approvals.try_claim(id.as_str()).await
     }
 
@@ -175,8 +176,8 @@ impl Broker {
         &self,
         session: Option<SessionId>,
         attendant: Arc<dyn Attendant>,
-    ) -> Attendance {
-        Attendance::new(&self.attendants, self.attendants.add(session, attendant))
+    ) -> AttendantRegistration {
+        AttendantRegistration::new(&self.attendants, self.attendants.add(session, attendant))
     }
 
     /// Returns whether a person can be asked about the calls of a session.
@@ -193,7 +194,7 @@ impl Broker {
         let mut before = self.find_earlier_answer(request).await?;
         self.approvals.journal(&mut before).await;
         let id = &before.id;
-        if let Settled::Denied(why) = &before.settled {
+        if let ApprovalState::Denied(why) = &before.settled {
             if before.scope == Scope::Once {
                 // If two calls find the answer at the same time, both are denied.
                 drop(self.approvals.remove(id.as_str()).await);
@@ -242,7 +243,7 @@ impl Broker {
     pub(crate) async fn reopen(&self, id: &ApprovalId) -> Result<bool, String> {
         let id = id.clone();
         let reopen =
-            move |book: &dyn Book<Approval>| book.update(id.as_str(), &mut Approval::reopen);
+            move |book: &dyn InquiryBook<Approval>| book.update(id.as_str(), &mut Approval::reopen);
         self.approvals.change(reopen).await
     }
 
@@ -254,8 +255,9 @@ impl Broker {
             return Ok(true);
         }
         let id = id.clone();
-        let mark =
-            move |book: &dyn Book<Approval>| book.update(id.as_str(), &mut |one| one.input = None);
+        let mark = move |book: &dyn InquiryBook<Approval>| {
+            book.update(id.as_str(), &mut |one| one.input = None)
+        };
         self.approvals.change(mark).await
     }
 
@@ -390,9 +392,9 @@ impl Broker {
             Box::pin(async move {
                 match one.approve(&request).await {
                     // The changes of a command that cannot be held are dropped when its call ends.
-                    Reply::Deferred if !request.can_wait => {
-                        Reply::Unavailable("what it changed cannot wait for an answer".to_owned())
-                    }
+                    AttendantReply::Deferred if !request.can_wait => AttendantReply::Unavailable(
+                        "what it changed cannot wait for an answer".to_owned(),
+                    ),
                     reply => reply,
                 }
             })
@@ -459,15 +461,15 @@ impl Broker {
             }
         };
         match approval.settled {
-            Settled::Denied(why) => Err(verdict.denial(Some(&why))),
-            Settled::Allowed if approval.edited.is_some() => {
+            ApprovalState::Denied(why) => Err(verdict.denial(Some(&why))),
+            ApprovalState::Allowed if approval.edited.is_some() => {
                 Ok(Permission::Edited(Box::new(approval)))
             }
-            Settled::Allowed => {
+            ApprovalState::Allowed => {
                 session.allow(&approval.rules);
                 Ok(permission_of(verdict, &approval, None))
             }
-            Settled::Pending => Err(verdict.denial(Some("no person answered"))),
+            ApprovalState::Pending => Err(verdict.denial(Some("no person answered"))),
         }
     }
 
@@ -518,7 +520,7 @@ impl Drop for AskingCall<'_> {
 
 /// Returns whether an answer allows only the call that asked.
 fn is_for_one_call(result: &WaitResult<Approval>) -> bool {
-    matches!(result, WaitResult::Answered(one) if one.settled == Settled::Allowed && one.scope == Scope::Once)
+    matches!(result, WaitResult::Answered(one) if one.settled == ApprovalState::Allowed && one.scope == Scope::Once)
 }
 
 /// Returns the permission that an approval gives.
@@ -538,7 +540,7 @@ fn new_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
         id: request.id.clone(),
         call: Some(request.call.clone()),
         subject: request.subject,
-        settled: Settled::Pending,
+        settled: ApprovalState::Pending,
         scope: Scope::Once,
         session: request.session.clone(),
         workspace: request.workspace.clone(),
@@ -601,7 +603,7 @@ fn duration_words(time: Duration) -> String {
 fn catch_panic<A: Send + 'static>(asking: AskFuture<A>) -> AskFuture<A> {
     Box::pin(AssertUnwindSafe(asking).catch_unwind().map(|reply| {
         reply.unwrap_or_else(|_| {
-            Reply::Unavailable("the attendant that was to ask panicked".to_owned())
+            AttendantReply::Unavailable("the attendant that was to ask panicked".to_owned())
         })
     }))
 }

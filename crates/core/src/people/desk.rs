@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::awaited::AwaitedRecord;
 use super::watcher::{POLL_INTERVAL, WatchedRecord, Watcher};
 use super::worker::BookWorker;
-use super::{AnswerError, Book, Held, Inquiry, MemoryBook, Reply};
+use super::{AnswerError, AttendantReply, Inquiry, InquiryBook, MemoryBook, WaitGuard};
 use crate::sync::Lock;
 use crate::{BoxFuture, Host};
 
@@ -48,12 +48,12 @@ pub(super) enum WaitResult<R> {
 }
 
 /// Future that asks one attendant.
-pub(super) type AskFuture<A> = BoxFuture<'static, Reply<A>>;
+pub(super) type AskFuture<A> = BoxFuture<'static, AttendantReply<A>>;
 
 impl<R: Inquiry> Desk<R> {
     /// Makes a desk with a book, or with one in memory.
     pub(super) fn new(
-        book: Option<Arc<dyn Book<R>>>,
+        book: Option<Arc<dyn InquiryBook<R>>>,
         host: Arc<dyn Host>,
         journal_answer: JournalAnswer<R>,
     ) -> Self {
@@ -72,7 +72,7 @@ impl<R: Inquiry> Desk<R> {
     /// Reads the book without waiting for its lock.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&dyn Book<R>) -> Result<T, String> + Send + 'static,
+        read: impl FnOnce(&dyn InquiryBook<R>) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
         self.worker.read(read).await.flatten()
     }
@@ -80,7 +80,7 @@ impl<R: Inquiry> Desk<R> {
     /// Changes the book.
     pub(super) async fn change<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&dyn Book<R>) -> Result<T, String> + Send + 'static,
+        change: impl FnOnce(&dyn InquiryBook<R>) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
         self.worker.change(change).await.flatten()
     }
@@ -97,7 +97,8 @@ impl<R: Inquiry> Desk<R> {
     /// waits, the answer is journaled here.
     pub(super) async fn answer(&self, id: &str, answer: R::Answer) -> Result<(), AnswerError> {
         let (now, spare, key) = (self.now(), self.spare.clone(), id.to_owned());
-        let settle = move |book: &dyn Book<R>| match spare.settle(&key, answer.clone(), now) {
+        let settle = move |book: &dyn InquiryBook<R>| match spare.settle(&key, answer.clone(), now)
+        {
             Err(AnswerError::Unknown) => {
                 let is_awaited = book.is_held(&key).map_err(AnswerError::Record)?;
                 book.settle(&key, answer, now).map(|settled| (settled, is_awaited))
@@ -120,13 +121,13 @@ impl<R: Inquiry> Desk<R> {
         }
         answered.set_journaled();
         let id = answered.id().to_owned();
-        let mark = move |book: &dyn Book<R>| book.update(&id, &mut R::set_journaled);
+        let mark = move |book: &dyn InquiryBook<R>| book.update(&id, &mut R::set_journaled);
         // Without the note, the answer is journaled once more when it is used.
         drop(self.change(mark).await);
     }
 
     /// Marks a record as waited for as soon as no other call does. Returns the mark, and whether another call had it before.
-    pub(super) async fn claim(&self, id: &str) -> Result<(Held, bool), String> {
+    pub(super) async fn claim(&self, id: &str) -> Result<(WaitGuard, bool), String> {
         let mut was_held = false;
         loop {
             if let Some(held) = self.try_claim(id).await? {
@@ -138,7 +139,7 @@ impl<R: Inquiry> Desk<R> {
     }
 
     /// Marks a record as waited for, or returns `None` if another call does.
-    pub(super) async fn try_claim(&self, id: &str) -> Result<Option<Held>, String> {
+    pub(super) async fn try_claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
         let id = id.to_owned();
         self.change(move |book| book.claim(&id)).await
     }
@@ -193,12 +194,12 @@ impl<R: Inquiry> Desk<R> {
                 biased;
                 () = open.watched.changed() => self.check_answer(open).await?,
                 Some(reply) = asked.next() => match reply {
-                    Reply::Answered(answer) => self.write_answer(open, answer, &mut unavailable).await?,
-                    Reply::Deferred => {
+                    AttendantReply::Answered(answer) => self.write_answer(open, answer, &mut unavailable).await?,
+                    AttendantReply::Deferred => {
                         is_deferred = true;
                         None
                     }
-                    Reply::Unavailable(why) => {
+                    AttendantReply::Unavailable(why) => {
                         unavailable.push(why);
                         None
                     }

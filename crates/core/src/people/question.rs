@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asker, Inquiry, InquiryState};
+use super::{Inquiry, InquiryState, Requester};
 use crate::{CallId, ContentHash, Principal, QuestionId, SessionId};
 
 /// One question, with the answers that it offers. A person can always give another answer.
@@ -141,7 +141,7 @@ pub struct QuestionRequest {
     /// Questions, answered in this order.
     pub questions: Vec<Question>,
     /// Agent and sessions behind the call.
-    pub asker: Asker,
+    pub asker: Requester,
     /// Time at which they were asked.
     pub at: SystemTime,
     /// Time after which they can no longer be answered.
@@ -232,7 +232,7 @@ mod tests {
                 session: SessionId::new("s1"),
                 tool: "question".into(),
                 questions: vec![one.clone(), many.clone()],
-                asker: Asker::default(),
+                asker: Requester::default(),
                 at: SystemTime::UNIX_EPOCH,
                 expires: SystemTime::UNIX_EPOCH,
                 answer: None,

@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Answer, ApprovalRequest, Asker, Book, Inquiry, InquiryState};
+use super::{Answer, ApprovalRequest, Inquiry, InquiryBook, InquiryState, Requester};
 use crate::{
-    ApprovalId, CallId, ContentHash, Effects, ModelCall, PathPattern, Principal, SessionId,
+    ApprovalId, CallId, ContentHash, Effects, ModelCallPosition, PathPattern, Principal, SessionId,
 };
 
 /// Time in which a question has to be answered, unless the engine is set to another.
@@ -72,12 +72,12 @@ impl std::str::FromStr for Scope {
 /// The answer to an approval, if there is one.
 ///
 /// ```
-/// use windlass_core::Settled;
-/// assert_eq!(Settled::Denied("not on a Friday".into()).to_string(), "denied: not on a Friday");
+/// use windlass_core::ApprovalState;
+/// assert_eq!(ApprovalState::Denied("not on a Friday".into()).to_string(), "denied: not on a Friday");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Settled {
+pub enum ApprovalState {
     /// Not answered yet.
     Pending,
     /// A person allowed the call.
@@ -86,7 +86,7 @@ pub enum Settled {
     Denied(String),
 }
 
-impl fmt::Display for Settled {
+impl fmt::Display for ApprovalState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pending => f.write_str("pending"),
@@ -100,7 +100,7 @@ impl fmt::Display for Settled {
 /// The record of one approval and its answer.
 ///
 /// ```
-/// use windlass_core::{Approval, Book, MemoryBook, Settled};
+/// use windlass_core::{Approval, InquiryBook, MemoryBook, ApprovalState};
 /// # use windlass_core::{ApprovalId, ContentHash, Scope, SessionId};
 /// # let approval = Approval {
 /// #     id: ApprovalId::new("a1"), call: None, subject: ContentHash::of(b"make"), settled: Settled::Pending, scope: Scope::Once,
@@ -127,7 +127,7 @@ pub struct Approval {
     /// Hash of everything that the approval is about.
     pub subject: ContentHash,
     /// Answer, if there is one.
-    pub settled: Settled,
+    pub settled: ApprovalState,
     /// Calls that the answer counts for.
     pub scope: Scope,
     /// Session that asked.
@@ -150,7 +150,7 @@ pub struct Approval {
     pub at: SystemTime,
     /// Agent and sessions behind the call.
     #[serde(default)]
-    pub asker: Asker,
+    pub asker: Requester,
     /// Directory that relative paths of the call start from, if not the workspace.
     #[serde(default)]
     pub directory: Option<PathBuf>,
@@ -188,8 +188,8 @@ pub struct Approval {
     #[serde(default = "default_true")]
     pub can_be_remembered: bool,
     /// Ids of the call in the conversation of a model.
-    #[serde(default, skip_serializing_if = "ModelCall::is_empty")]
-    pub made: ModelCall,
+    #[serde(default, skip_serializing_if = "ModelCallPosition::is_empty")]
+    pub made: ModelCallPosition,
     /// True once the answer is in the journal. If its process was killed before, the answer is journaled when it is used.
     #[serde(default = "default_true")]
     pub is_journaled: bool,
@@ -222,7 +222,7 @@ impl Approval {
 
     /// Removes the answer: the approval is open again until it expires.
     pub(crate) fn reopen(&mut self) {
-        self.settled = Settled::Pending;
+        self.settled = ApprovalState::Pending;
         (self.reason, self.edited, self.who) = (None, None, None);
         self.rules.clear();
     }
@@ -235,12 +235,12 @@ impl Approval {
 
     /// Returns whether the answer gives rules to its session.
     fn gives_rules(&self) -> bool {
-        self.settled == Settled::Allowed && !self.rules.is_empty() && self.edited.is_none()
+        self.settled == ApprovalState::Allowed && !self.rules.is_empty() && self.edited.is_none()
     }
 
     /// Returns whether the answer is a denial that counts for more than one call.
     fn is_remembered_no(&self) -> bool {
-        matches!(self.settled, Settled::Denied(_)) && self.scope != Scope::Once
+        matches!(self.settled, ApprovalState::Denied(_)) && self.scope != Scope::Once
     }
 
     /// Returns whether this record answers a query: same subject, answered, and in scope for its session and workspace.
@@ -278,12 +278,12 @@ impl Inquiry for Approval {
     /// An answer that counts once expires with its question. A remembered one counts until it is revoked.
     fn state(&self, now: SystemTime) -> InquiryState {
         match (&self.settled, self.scope) {
-            (Settled::Allowed | Settled::Denied(_), scope) if scope != Scope::Once => {
+            (ApprovalState::Allowed | ApprovalState::Denied(_), scope) if scope != Scope::Once => {
                 InquiryState::Answered
             }
             _ if now > self.expires() => InquiryState::Expired,
-            (Settled::Pending, _) => InquiryState::Open,
-            (Settled::Allowed | Settled::Denied(_), _) => InquiryState::Answered,
+            (ApprovalState::Pending, _) => InquiryState::Open,
+            (ApprovalState::Allowed | ApprovalState::Denied(_), _) => InquiryState::Answered,
         }
     }
 
@@ -298,9 +298,9 @@ impl Inquiry for Approval {
             return Err(format!("the rule `{other}` was not offered"));
         }
         self.settled = if answer.is_yes() {
-            Settled::Allowed
+            ApprovalState::Allowed
         } else {
-            Settled::Denied(answer.why_not().to_owned())
+            ApprovalState::Denied(answer.why_not().to_owned())
         };
         let call_subject = self.call_subject.filter(|_| !answer.is_yes());
         self.scope = if self.can_remember(&answer) { answer.scope } else { Scope::Once };
@@ -353,12 +353,12 @@ impl AnswerQuery {
 
 /// Returns the earlier answers that match, denials before approvals.
 pub(super) fn find_answers(
-    book: &dyn Book<Approval>,
+    book: &dyn InquiryBook<Approval>,
     query: &AnswerQuery,
 ) -> Result<Vec<Approval>, String> {
     let mut found: Vec<Approval> = book.list()?;
     found.retain(|one| one.matches(query));
-    found.sort_by_key(|one| one.settled == Settled::Allowed);
+    found.sort_by_key(|one| one.settled == ApprovalState::Allowed);
     Ok(found)
 }
 
@@ -418,7 +418,7 @@ mod tests {
     use super::*;
     use crate::MemoryBook;
 
-    fn approval(id: &str, settled: Settled, scope: Scope) -> Approval {
+    fn approval(id: &str, settled: ApprovalState, scope: Scope) -> Approval {
         Approval {
             id: ApprovalId::new(id),
             call: None,
@@ -433,7 +433,7 @@ mod tests {
             effects: String::new(),
             rule: String::new(),
             at: SystemTime::UNIX_EPOCH,
-            asker: Asker::default(),
+            asker: Requester::default(),
             directory: None,
             expires: None,
             who: None,
@@ -446,7 +446,7 @@ mod tests {
             has_run: false,
             call_subject: None,
             can_be_remembered: true,
-            made: ModelCall::default(),
+            made: ModelCallPosition::default(),
             is_journaled: false,
         }
     }
@@ -472,7 +472,7 @@ mod tests {
             (Scope::Always, there, true),
         ] {
             let book = MemoryBook::default();
-            book.put(&approval("a", Settled::Allowed, scope)).unwrap();
+            book.put(&approval("a", ApprovalState::Allowed, scope)).unwrap();
             let ask = |subject: &[u8]| {
                 !find_answers(&book, &query(subject, asks.0, asks.1)).unwrap().is_empty()
             };
@@ -491,11 +491,11 @@ mod tests {
                 .next()
                 .map(|one| one.settled)
         };
-        book.put(&approval("a", Settled::Pending, Scope::Once)).unwrap();
+        book.put(&approval("a", ApprovalState::Pending, Scope::Once)).unwrap();
         assert_eq!(ask(), None);
-        book.put(&approval("b", Settled::Allowed, Scope::Always)).unwrap();
-        book.put(&approval("c", Settled::Denied("no".into()), Scope::Session)).unwrap();
-        assert_eq!(ask(), Some(Settled::Denied("no".into())));
+        book.put(&approval("b", ApprovalState::Allowed, Scope::Always)).unwrap();
+        book.put(&approval("c", ApprovalState::Denied("no".into()), Scope::Session)).unwrap();
+        assert_eq!(ask(), Some(ApprovalState::Denied("no".into())));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::worker::BookWorker;
-use super::{Book, Inquiry, InquiryState};
+use super::{Inquiry, InquiryBook, InquiryState};
 use crate::sync::Lock;
 
 /// Time between two checks of the book while an answer may come from another process.
@@ -98,7 +98,7 @@ impl<R: Inquiry> WatchTask<R> {
     async fn run(self) {
         let mut seen = None;
         while !self.0.waiting.lock().calls.is_empty() {
-            let read_open = move |book: &dyn Book<R>| open_records(book, seen);
+            let read_open = move |book: &dyn InquiryBook<R>| open_records(book, seen);
             // A book that cannot be read now may be readable at the next check.
             if let Ok(Some((version, open))) = self.0.worker.read(read_open).await {
                 seen = Some(version);
@@ -120,7 +120,7 @@ impl<R: Inquiry> Drop for WatchTask<R> {
 
 /// Returns the version of a book and the ids of its open records, or `None` if the version is still `seen` or the book cannot be read.
 fn open_records<R: Inquiry>(
-    book: &dyn Book<R>,
+    book: &dyn InquiryBook<R>,
     seen: Option<u64>,
 ) -> Option<(u64, HashSet<String>)> {
     let version = book.version();

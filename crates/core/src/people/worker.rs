@@ -10,12 +10,12 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::{Book, Inquiry};
+use super::{Inquiry, InquiryBook};
 use crate::sync::Lock;
 
 /// A book, and the changes that wait to be made in it.
 pub(super) struct BookWorker<R: Inquiry> {
-    book: Arc<dyn Book<R>>,
+    book: Arc<dyn InquiryBook<R>>,
     queue: Arc<Lock<Queue>>,
 }
 
@@ -35,18 +35,18 @@ type Job = Box<dyn FnOnce() + Send>;
 struct QueueRunner(Arc<Lock<Queue>>);
 
 impl<R: Inquiry> BookWorker<R> {
-    pub(super) fn new(book: Arc<dyn Book<R>>) -> Self {
+    pub(super) fn new(book: Arc<dyn InquiryBook<R>>) -> Self {
         Self { book, queue: Arc::default() }
     }
 
-    pub(super) fn book(&self) -> &Arc<dyn Book<R>> {
+    pub(super) fn book(&self) -> &Arc<dyn InquiryBook<R>> {
         &self.book
     }
 
     /// Reads the book. The result may be older than changes that wait in the queue.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&dyn Book<R>) -> T + Send + 'static,
+        read: impl FnOnce(&dyn InquiryBook<R>) -> T + Send + 'static,
     ) -> Result<T, String> {
         let book = self.book.clone();
         let reading = tokio::task::spawn_blocking(move || read(&*book));
@@ -56,7 +56,7 @@ impl<R: Inquiry> BookWorker<R> {
     /// Changes the book after all changes that were requested before. The change is also made if this future is dropped.
     pub(super) async fn change<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&dyn Book<R>) -> T + Send + 'static,
+        change: impl FnOnce(&dyn InquiryBook<R>) -> T + Send + 'static,
     ) -> Result<T, String> {
         let (sender, changed) = oneshot::channel();
         self.queue_change(move |book| drop(sender.send(change(book))));
@@ -64,7 +64,7 @@ impl<R: Inquiry> BookWorker<R> {
     }
 
     /// Queues a change without waiting for it.
-    pub(super) fn queue_change(&self, change: impl FnOnce(&dyn Book<R>) + Send + 'static) {
+    pub(super) fn queue_change(&self, change: impl FnOnce(&dyn InquiryBook<R>) + Send + 'static) {
         let book = self.book.clone();
         let mut queue = self.queue.lock();
         queue.jobs.push_back(Box::new(move || change(&*book)));

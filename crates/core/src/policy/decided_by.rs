@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Layer, Mode, Ruling, decision_word};
+use super::{ActiveRule, Decision, Layer, Mode, decision_word};
 use crate::{ApprovalId, Principal, Scope};
 
 /// The rule, mode, hook or person that decided about a call.
@@ -126,8 +126,8 @@ impl DecidedBy {
     }
 }
 
-impl From<&Ruling> for DecidedBy {
-    fn from(ruling: &Ruling) -> Self {
+impl From<&ActiveRule> for DecidedBy {
+    fn from(ruling: &ActiveRule) -> Self {
         Self::Rule {
             decision: ruling.decision,
             rule: ruling.rule.to_string(),
@@ -173,8 +173,8 @@ impl fmt::Display for DecidedBy {
 /// A decision with its cause, and who settled it where a person had to.
 ///
 /// ```
-/// use windlass_core::{DecidedBy, Decided, Decision, Mode};
-/// let asked = Decided {
+/// use windlass_core::{DecidedBy, ExplainedDecision, Decision, Mode};
+/// let asked = ExplainedDecision {
 ///     decision: Decision::Ask,
 ///     by: DecidedBy::Mode { mode: Mode::Ask },
 ///     settled_by: Some(DecidedBy::Beforehand),
@@ -182,7 +182,7 @@ impl fmt::Display for DecidedBy {
 /// assert_eq!(asked.to_string(), "approved beforehand");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decided {
+pub struct ExplainedDecision {
     /// The decision of the policy: allow, ask or deny.
     pub decision: Decision,
     /// The cause of that decision.
@@ -192,7 +192,7 @@ pub struct Decided {
     pub settled_by: Option<DecidedBy>,
 }
 
-impl Decided {
+impl ExplainedDecision {
     /// Makes a denial with this cause.
     pub(crate) fn denied(by: DecidedBy) -> Self {
         Self { decision: Decision::Deny, by, settled_by: None }
@@ -204,7 +204,7 @@ impl Decided {
     }
 }
 
-impl fmt::Display for Decided {
+impl fmt::Display for ExplainedDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.settled_by, self.decision) {
             (Some(hook @ DecidedBy::Hook { .. }), _) => {

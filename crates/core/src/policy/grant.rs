@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Decided, DecidedBy, Keep};
+use super::{DecidedBy, ExplainedDecision, KeptChanges};
 use crate::sync::Lock;
 use crate::{Effect, Effects};
 
@@ -30,21 +30,25 @@ use crate::{Effect, Effects};
 #[derive(Debug)]
 pub struct Grant {
     effects: Arc<Effects>,
-    decided: Decided,
+    decided: ExplainedDecision,
     /// Part of the changes of programs on a stage that is kept.
-    keeps: Keep,
+    keeps: KeptChanges,
     /// Further grants that the call was given while it ran.
     more: Lock<Vec<Grant>>,
 }
 
 impl Grant {
     /// Makes a grant with the effects of the call's plan.
-    pub(super) fn new(effects: Arc<Effects>, decided: Decided, keeps: Keep) -> Self {
+    pub(super) fn new(
+        effects: Arc<Effects>,
+        decided: ExplainedDecision,
+        keeps: KeptChanges,
+    ) -> Self {
         Self { effects, decided, keeps, more: Lock::default() }
     }
 
     /// Returns which changes of the call's programs are kept.
-    pub fn keeps(&self) -> Keep {
+    pub fn keeps(&self) -> KeptChanges {
         self.more.lock().iter().fold(self.keeps, |keeps, more| keeps.max(more.keeps))
     }
 
@@ -59,7 +63,7 @@ impl Grant {
     }
 
     /// Returns the decision behind the grant: the rule, mode, hook or person that let the call run.
-    pub fn decided(&self) -> &Decided {
+    pub fn decided(&self) -> &ExplainedDecision {
         &self.decided
     }
 
@@ -87,7 +91,7 @@ impl Grant {
     /// Returns whether this file may be created or changed. If the changes of the call are asked about afterwards, or not kept, only its
     /// programs may change files, on their stage.
     pub fn may_write(&self, path: &Path) -> bool {
-        self.keeps == Keep::All
+        self.keeps == KeptChanges::All
             && self.has_effect(
                 |effect| matches!(effect, Effect::Write(pattern) if pattern.covers(path)),
             )
@@ -95,7 +99,7 @@ impl Grant {
 
     /// Returns whether this file may be removed.
     pub fn may_delete(&self, path: &Path) -> bool {
-        self.keeps == Keep::All
+        self.keeps == KeptChanges::All
             && self.has_effect(
                 |effect| matches!(effect, Effect::Delete(pattern) if pattern.covers(path)),
             )
@@ -115,7 +119,7 @@ impl Grant {
     pub(crate) fn deciding<T>(
         &self,
         effect: &Effect,
-        read: impl FnOnce(&Decided) -> T,
+        read: impl FnOnce(&ExplainedDecision) -> T,
     ) -> Option<T> {
         let has = |grant: &Self| grant.has_effect(|granted| granted == effect);
         if has(self) {

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::{
-    DecidedBy, Decision, Policy, Resource, Ruling, SecretName, Situation, holds_credential,
+    ActiveRule, DecidedBy, Decision, DecisionContext, Policy, Resource, SecretName,
+    holds_credential,
 };
 use crate::changes::commit;
 use crate::{Effect, Effects, FileErrorKind, Files, PathPattern};
@@ -71,7 +72,7 @@ impl Policy {
 
     /// Returns whether a rule denies reading a file.
     pub(super) fn denies_reading(&self, path: &Path, workspace: &Path, now: SystemTime) -> bool {
-        let denies = |ruling: &Ruling| match ruling.rule.resource() {
+        let denies = |ruling: &ActiveRule| match ruling.rule.resource() {
             Resource::Read(glob) if ruling.decision == Decision::Deny => {
                 glob.covers_file(path, workspace) && ruling.holds(Some(now))
             }
@@ -82,7 +83,7 @@ impl Policy {
 
     /// Returns whether a rule denies changing a file, or a directory with everything below it.
     pub(crate) fn denies_changing(&self, path: &Path, workspace: &Path, now: SystemTime) -> bool {
-        let denies = |ruling: &Ruling| match ruling.rule.resource() {
+        let denies = |ruling: &ActiveRule| match ruling.rule.resource() {
             Resource::Write(glob) if ruling.decision == Decision::Deny => {
                 glob.guards(path, workspace) && ruling.holds(Some(now))
             }
@@ -106,7 +107,7 @@ impl Policy {
         workspace: &Path,
         now: SystemTime,
     ) -> bool {
-        let denies = |ruling: &Ruling| match ruling.rule.resource() {
+        let denies = |ruling: &ActiveRule| match ruling.rule.resource() {
             Resource::Read(glob) if ruling.decision == Decision::Deny => {
                 let names = ["\u{1}", "\u{1}/\u{1}", "\u{1}/\u{1}/\u{1}"];
                 let mut below = names.iter().map(|name| path.join(name));
@@ -161,7 +162,7 @@ impl Policy {
         now: SystemTime,
     ) -> Option<(Decision, DecidedBy)> {
         let effect = Effect::Read(pattern);
-        let situation = Situation { now: Some(now), ..Situation::default() };
+        let situation = DecisionContext { now: Some(now), ..DecisionContext::default() };
         self.all_layers()
             .filter_map(|layer| {
                 layer.rule_decision(&situation, |ruling| ruling.is_about(&effect, workspace))
@@ -268,7 +269,7 @@ mod tests {
     fn search_skips_files_that_ask() {
         use crate::Layer;
         let ruling = |decision, text: &str, layer| {
-            Ruling::new(decision, text.parse::<Rule>().expect("a rule")).in_layer(layer)
+            ActiveRule::new(decision, text.parse::<Rule>().expect("a rule")).in_layer(layer)
         };
         let policy = Policy::new(Mode::Yolo)
             .with_ruling(ruling(Decision::Ask, "read plans/**", Layer::User))

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::rule::host_of;
 use super::{Rule, change_of_read};
 use crate::{
-    CommandLine, Effect, GitRecord, PathPattern, Reach, SimpleCommand, When, git_record, quote,
+    AskTime, CommandLine, Effect, GitRecord, PathPattern, Reach, SimpleCommand, git_record, quote,
 };
 
 /// Returns the options that would allow a call of which the mode decided on the effects `open`; `effect` is the one that the refusal names.
@@ -17,7 +17,7 @@ pub(super) fn remedy(
     effect: &Effect,
     open: &[(Effect, Vec<usize>)],
     commands: &[CommandLine],
-    when: When,
+    when: AskTime,
 ) -> String {
     let alone = [(effect.clone(), Vec::new())];
     let open = if open.iter().any(|(one, _)| one == effect) { open } else { &alone };
@@ -35,7 +35,7 @@ pub(super) fn remedy(
             Effect::Write(_) | Effect::Delete(_) if together.is_some() => {}
             Effect::Exec(command) => match rules_for_command(command, parts) {
                 Ok(more) => rules.extend(more),
-                Err(why) if when == When::After => return hint_about_changes(&why),
+                Err(why) if when == AskTime::After => return hint_about_changes(&why),
                 Err(why) => return format!("another --mode would allow it; no rule can: {why}"),
             },
             other => match rule_for(other) {

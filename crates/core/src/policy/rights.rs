@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::rule::PathGlob;
-use super::{Decision, Grant, Mode, Policy, Resource, SecretName, Situation, remedy};
+use super::{Decision, DecisionContext, Grant, Mode, Policy, Resource, SecretName, remedy};
 use crate::{Effect, Effects, FileKind, PathPattern};
 
 /// Directories that every view has of its own, independent of the machine's.
@@ -285,7 +285,7 @@ impl FileRights {
 
     /// Returns whether each layer that narrows the policy allows all of these paths without asking.
     fn is_in_all_layers(&self, paths: &OutsidePaths, effect: fn(PathPattern) -> Effect) -> bool {
-        let situation = Situation { now: Some(self.now), ..Situation::default() };
+        let situation = DecisionContext { now: Some(self.now), ..DecisionContext::default() };
         self.policy.layers.iter().all(|layer| {
             layer.allows(effect(PathPattern::tree(&paths.root)), &self.workspace, &situation)
         })

@@ -50,9 +50,9 @@ impl fmt::Display for Layer {
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
-/// use windlass_core::{Decision, Layer, Ruling};
+/// use windlass_core::{Decision, Layer, ActiveRule};
 /// let now = SystemTime::UNIX_EPOCH;
-/// let ruling = Ruling::new(Decision::Allow, "exec make".parse()?)
+/// let ruling = ActiveRule::new(Decision::Allow, "exec make".parse()?)
 ///     .in_layer(Layer::User)
 ///     .because("the release week")
 ///     .until(now + Duration::from_secs(60));
@@ -62,7 +62,7 @@ impl fmt::Display for Layer {
 /// # Ok::<(), windlass_core::RuleError>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Ruling {
+pub struct ActiveRule {
     /// Decision: allow, ask or deny.
     pub decision: Decision,
     /// Effects that it is about.
@@ -75,7 +75,7 @@ pub struct Ruling {
     pub until: Option<SystemTime>,
 }
 
-impl Ruling {
+impl ActiveRule {
     /// Makes a rule without an end, from this invocation.
     pub fn new(decision: Decision, rule: Rule) -> Self {
         Self { decision, rule, layer: Layer::default(), reason: None, until: None }
@@ -123,13 +123,13 @@ impl Ruling {
 /// Rules of one layer that have not ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InForce<'a> {
-    pub(super) rulings: &'a [Ruling],
+    pub(super) rulings: &'a [ActiveRule],
     pub(super) now: Option<SystemTime>,
 }
 
 impl<'a> InForce<'a> {
     /// Returns the rules that have not ended.
-    pub(super) fn iter(self) -> impl Iterator<Item = &'a Ruling> {
+    pub(super) fn iter(self) -> impl Iterator<Item = &'a ActiveRule> {
         self.rulings.iter().filter(move |ruling| ruling.holds(self.now))
     }
 
@@ -137,7 +137,7 @@ impl<'a> InForce<'a> {
     /// layer.
     pub(super) fn deciding(
         self,
-        applies: impl Fn(&Ruling) -> bool,
+        applies: impl Fn(&ActiveRule) -> bool,
     ) -> Option<(Decision, DecidedBy)> {
         self.iter()
             .filter(|ruling| applies(ruling))
@@ -146,7 +146,7 @@ impl<'a> InForce<'a> {
     }
 }
 
-impl fmt::Display for Ruling {
+impl fmt::Display for ActiveRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", decision_word(self.decision), self.rule)
     }

@@ -13,20 +13,20 @@ use crate::{Effect, Effects, Files, PathPattern, below_session_tmp};
 /// Facts that a decision depends on besides the call and the rules.
 ///
 /// ```
-/// use windlass_core::{Decision, Effect, Effects, Mode, Policy, Situation};
+/// use windlass_core::{Decision, Effect, Effects, Mode, Policy, DecisionContext};
 /// let policy = Policy::new(Mode::Auto).allow("net docs.rs".parse()?);
 /// let fetch = || Effects::from(Effect::Net { origin: "https://docs.rs".into(), method: "GET".into() });
 /// let workspace = "/w".as_ref();
-/// let before = policy.decide_in("web_fetch", fetch(), workspace, &Situation::default());
+/// let before = policy.decide_in("web_fetch", fetch(), workspace, &DecisionContext::default());
 /// assert_eq!(before.decision(), Decision::Allow);
 ///
-/// let untrusted = Situation { untrusted: Some("https://example.org".into()), ..Situation::default() };
+/// let untrusted = DecisionContext { untrusted: Some("https://example.org".into()), ..Situation::default() };
 /// let after = policy.decide_in("web_fetch", fetch(), workspace, &untrusted);
 /// assert_eq!(after.decision(), Decision::Ask);
 /// # Ok::<(), windlass_core::RuleError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Situation {
+pub struct DecisionContext {
     /// Current time, to see which rules have ended. Without it, a rule with an end allows nothing.
     pub now: Option<SystemTime>,
     /// Origin of the first untrusted text that the session has read, if it has read any.
@@ -39,7 +39,7 @@ pub struct Situation {
     pub git_places: Vec<PathBuf>,
 }
 
-impl Situation {
+impl DecisionContext {
     /// Returns whether a path is in the session's own `/tmp`.
     pub(super) fn is_tmp(&self, path: &Path, workspace: &Path) -> bool {
         self.has_session_tmp && below_session_tmp(path, workspace).is_some()
@@ -63,7 +63,7 @@ pub(super) struct ProgramAccess {
 /// Returns the reason why an effect asks in a session that has read untrusted text, if it does.
 pub(super) fn suspicion_reason(
     effect: &Effect,
-    situation: &Situation,
+    situation: &DecisionContext,
     programs: ProgramAccess,
 ) -> Option<String> {
     let source = situation.untrusted.as_deref()?;
@@ -89,7 +89,7 @@ pub(super) fn suspicion_reason(
 pub(crate) fn untrusted_source(
     effects: &Effects,
     workspace: &Path,
-    situation: &Situation,
+    situation: &DecisionContext,
 ) -> Option<String> {
     let is_outside = |path: &Path| {
         !is_within(path, workspace) && !situation.is_tmp(path, workspace) && !is_repository(path)
@@ -136,7 +136,8 @@ mod tests {
         let shut = ProgramAccess { confined: true, connected: false };
         let open = ProgramAccess { confined: true, connected: true };
         let loose = ProgramAccess { confined: false, connected: false };
-        let marked = Situation { untrusted: Some("https://b".into()), ..Situation::default() };
+        let marked =
+            DecisionContext { untrusted: Some("https://b".into()), ..DecisionContext::default() };
         for (effect, [in_shut, in_open, in_loose]) in [
             (net, [true, true, true]),
             (mcp, [true, true, true]),
@@ -147,7 +148,7 @@ mod tests {
             for (programs, expected) in [(shut, in_shut), (open, in_open), (loose, in_loose)] {
                 let is = suspicion_reason(&effect, &marked, programs).is_some();
                 assert_eq!(is, expected, "{effect} {programs:?}");
-                assert_eq!(suspicion_reason(&effect, &Situation::default(), programs), None);
+                assert_eq!(suspicion_reason(&effect, &DecisionContext::default(), programs), None);
             }
         }
     }
@@ -156,7 +157,7 @@ mod tests {
     fn session_tmp_counts_as_inside() {
         let effects = Effects::read("/tmp/a");
         for (has_session_tmp, expected) in [(false, Some("/tmp/a")), (true, None)] {
-            let situation = Situation { has_session_tmp, ..Situation::default() };
+            let situation = DecisionContext { has_session_tmp, ..DecisionContext::default() };
             let answer = untrusted_source(&effects, Path::new("/w"), &situation);
             assert_eq!(answer.as_deref(), expected);
         }
@@ -180,7 +181,7 @@ mod tests {
             ),
             (Effect::Mcp { server: "a".into(), tool: "b".into() }.into(), Some("mcp a/b")),
         ] {
-            let answer = untrusted_source(&effects, workspace, &Situation::default());
+            let answer = untrusted_source(&effects, workspace, &DecisionContext::default());
             assert_eq!(answer.as_deref(), expected, "{effects}");
         }
     }

@@ -36,7 +36,7 @@ fn mode_decides_about_effects_without_a_rule() {
             let verdict =
                 Policy::new(mode).decide("t", Effects::from(effect.clone()), Path::new("/w"));
             assert_eq!(verdict.decision(), wanted, "{effect} in {mode}");
-            let runs = wanted == Allow || verdict.when() == When::After;
+            let runs = wanted == Allow || verdict.when() == AskTime::After;
             assert_eq!(verdict.grant().is_some(), runs, "{effect} in {mode}");
         }
     }
@@ -207,8 +207,8 @@ fn private_addresses_are_decided_like_paths_outside() {
 
 #[test]
 fn command_runs_before_the_approval_if_its_changes_are_held() {
-    use Keep::{All, Asked, Nothing};
-    use When::{After, Before};
+    use AskTime::{After, Before};
+    use KeptChanges::{All, Asked, Nothing};
     let rule = |text: &str| text.parse::<Rule>().expect("a rule");
     let make = || Effects::from(Effect::Exec(CommandLine::words(["make"])));
     let job = || Effects::from(Effect::Exec(CommandLine::words(["make"]).as_job(true)));
@@ -237,12 +237,12 @@ fn command_runs_before_the_approval_if_its_changes_are_held() {
         (whole().deny(rule("exec rm")), opaque(), Before, Asked),
         (whole().with(Decision::Ask, rule("exec make")), make(), Before, All),
         (whole().allow(rule("exec make")), make(), Before, All),
-        (at(Level::Workspace, "full", namespaces), make(), Before, All),
-        (at(Level::Workspace, "docs.rs", namespaces), make(), Before, All),
-        (at(Level::Workspace, "none", landlock), make(), Before, All),
-        (at(Level::Off, "none", namespaces), make(), Before, All),
-        (at(Level::Staged, "none", namespaces), make(), After, Asked),
-        (at(Level::Discard, "none", namespaces), make(), Before, Nothing),
+        (at(SandboxLevel::Workspace, "full", namespaces), make(), Before, All),
+        (at(SandboxLevel::Workspace, "docs.rs", namespaces), make(), Before, All),
+        (at(SandboxLevel::Workspace, "none", landlock), make(), Before, All),
+        (at(SandboxLevel::Off, "none", namespaces), make(), Before, All),
+        (at(SandboxLevel::Staged, "none", namespaces), make(), After, Asked),
+        (at(SandboxLevel::Discard, "none", namespaces), make(), Before, Nothing),
         (whole().with_mode(Mode::Plan), make().and(write("/w/out")), Before, Nothing),
         (whole().with_mode(Mode::Plan), job(), Before, Nothing),
     ] {
@@ -257,7 +257,7 @@ fn command_runs_before_the_approval_if_its_changes_are_held() {
         assert_eq!(yes.keeps(), if keeps == Nothing { Nothing } else { All }, "{name}");
     }
     // Without a sandbox, a plan runs nothing.
-    let off = at(Level::Off, "none", namespaces).with_mode(Mode::Plan);
+    let off = at(SandboxLevel::Off, "none", namespaces).with_mode(Mode::Plan);
     assert_eq!(off.decide("bash", make(), Path::new("/w")).decision(), Decision::Deny);
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Decided, DecidedBy, Decision, Grant, Keep, When, remedy, secret_names};
+use super::{
+    AskTime, DecidedBy, Decision, ExplainedDecision, Grant, KeptChanges, remedy, secret_names,
+};
 use crate::{CommandLine, Effect, Effects, ToolError};
 
 /// The decision about a call, and its cause. It can become a [`Grant`]: at once if it allows, by an approval if it asks.
@@ -19,7 +21,7 @@ pub struct Verdict {
     /// Decision whether the call may run.
     pub(super) decision: Decision,
     /// Part of its later changes that is kept.
-    pub(super) keeps: Keep,
+    pub(super) keeps: KeptChanges,
     pub(super) by: DecidedBy,
     pub(super) effect: Option<Effect>,
     pub(super) effects: Arc<Effects>,
@@ -37,7 +39,7 @@ impl Verdict {
         effect: Option<Effect>,
         effects: &Arc<Effects>,
     ) -> Self {
-        let keeps = Keep::All;
+        let keeps = KeptChanges::All;
         let (open, commands) = (Vec::new(), Vec::new());
         Self { decision, keeps, by, effect, effects: effects.clone(), open, commands }
     }
@@ -55,8 +57,8 @@ impl Verdict {
     /// Returns the decision. A command that runs first and is asked about afterwards counts as asked.
     pub fn decision(&self) -> Decision {
         match self.when() {
-            When::Before => self.decision,
-            When::After => Decision::Ask,
+            AskTime::Before => self.decision,
+            AskTime::After => Decision::Ask,
         }
     }
 
@@ -66,14 +68,14 @@ impl Verdict {
     }
 
     /// Returns which of the later changes are kept.
-    pub fn keeps(&self) -> Keep {
+    pub fn keeps(&self) -> KeptChanges {
         self.keeps
     }
 
     /// Returns the time at which a person is asked, if one is.
-    pub fn when(&self) -> When {
-        let is_after = self.decision == Decision::Allow && self.keeps == Keep::Asked;
-        if is_after { When::After } else { When::Before }
+    pub fn when(&self) -> AskTime {
+        let is_after = self.decision == Decision::Allow && self.keeps == KeptChanges::Asked;
+        if is_after { AskTime::After } else { AskTime::Before }
     }
 
     /// Returns the rule, mode or hard deny that decided.
@@ -102,15 +104,15 @@ impl Verdict {
     }
 
     /// Returns the decision as it is recorded, with the person or hook that settled it.
-    pub(crate) fn decided(&self, settled_by: Option<DecidedBy>) -> Decided {
-        Decided { decision: self.decision(), by: self.by.clone(), settled_by }
+    pub(crate) fn decided(&self, settled_by: Option<DecidedBy>) -> ExplainedDecision {
+        ExplainedDecision { decision: self.decision(), by: self.by.clone(), settled_by }
     }
 
     /// Makes the grant to run, with the cause that settled the decision.
     pub(super) fn grant_settled(&self, settled_by: Option<DecidedBy>) -> Grant {
         let keeps = match self.keeps {
             // A person who approved the command is not asked again about its changes.
-            Keep::Asked if settled_by.is_some() => Keep::All,
+            KeptChanges::Asked if settled_by.is_some() => KeptChanges::All,
             keeps => keeps,
         };
         Grant::new(self.effects.clone(), self.decided(settled_by), keeps)

@@ -86,7 +86,7 @@ fn git_directories_are_found_by_name_and_by_examination() {
     ] {
         let place = git_place(Path::new(path), &is_git);
         let expected =
-            expected.map(|(directory, part)| GitPlace { directory: directory.into(), part });
+            expected.map(|(directory, part)| GitPath { directory: directory.into(), part });
         assert_eq!(place, expected, "{path}");
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, AnswerError, ApprovalId, ApprovalRequest, Attendant, BoxFuture, Effects, EngineBuilder,
-    Kinds, Listening, Mode, Outcome, Policy, Reply, ToolCall,
+    Answer, AnswerError, ApprovalId, ApprovalRequest, Attendant, AttendantReply, BoxFuture,
+    EffectKinds, Effects, EngineBuilder, EventAttendant, Mode, Outcome, Policy, ToolCall,
 };
 
 use crate::support::{Setup, assert_text, call, echo, path_of, says, writes};
@@ -23,7 +23,7 @@ fn asking_engine(people: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Setup {
 
 /// Makes the same engine with an attendant that waits for answers through the engine.
 fn listening_engine() -> Setup {
-    asking_engine(|builder| builder.attendant(Listening { patience: Some(ANSWER_TIMEOUT) }))
+    asking_engine(|builder| builder.attendant(EventAttendant { patience: Some(ANSWER_TIMEOUT) }))
 }
 
 const REFUSED: &str = "not allowed: write /w/out (decided by mode ask)";
@@ -31,7 +31,8 @@ const REMEDY: &str = "to allow it: --allow 'write /w/out'";
 
 #[tokio::test]
 async fn closure_answers_from_the_effects_of_the_call() {
-    let tool = echo("write").with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)));
+    let tool =
+        echo("write").with_effects(EffectKinds::WRITE, |input| Effects::write(path_of(input)));
     let setup = Setup::with([tool], |builder| {
         builder.policy(Policy::new(Mode::Ask)).attendant(|request: &ApprovalRequest| {
             assert_eq!((request.tool.as_str(), &*request.by.to_string()), ("write", "mode ask"));
@@ -174,12 +175,12 @@ async fn approval_ends_with_the_call_that_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn turn_that_waits_for_a_person_does_not_delay_others() {
-    let read = says("read", "seen").with_effects(Kinds::READ, |_| Effects::read("out"));
+    let read = says("read", "seen").with_effects(EffectKinds::READ, |_| Effects::read("out"));
     let quick = writes(says("quick", "written"));
     let mut setup = Setup::with([writes(says("deploy", "deployed")), read, quick], |builder| {
         builder
             .policy(Policy::new(Mode::Ask).allow("tool quick".parse().unwrap()))
-            .attendant(Listening { patience: Some(ANSWER_TIMEOUT) })
+            .attendant(EventAttendant { patience: Some(ANSWER_TIMEOUT) })
     });
     let begun = tokio::time::Instant::now();
     let (engine, session) = (setup.engine.clone(), setup.session.clone());
@@ -202,7 +203,7 @@ async fn turn_that_waits_for_a_person_does_not_delay_others() {
 struct NeverReplies;
 
 impl Attendant for NeverReplies {
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
         Box::pin(std::future::pending())
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
-use windlass_core::{Effects, FunctionTool, Kinds, Outcome, Output};
+use windlass_core::{EffectKinds, Effects, FunctionTool, Outcome, Output};
 
 use crate::support::{Setup, echo};
 
@@ -30,7 +30,7 @@ struct Args {
 fn search() -> FunctionTool<Args> {
     FunctionTool::new(
         "search",
-        Kinds::NONE,
+        EffectKinds::NONE,
         |_: &Args| Effects::none(),
         |_, args: Args| async move { Ok(Output::text(json!(args).to_string())) },
     )

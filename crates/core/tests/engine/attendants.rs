@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, AnswerError, Approval, ApprovalRequest, Attendant, Book, BoxFuture, Effects, EventKind,
-    Held, Inquiry, InquiryState, Kinds, Listening, MemoryBook, Mode, Outcome, Output, Overrides,
-    Policy, Predicate, Principal, Question, QuestionAnswer, QuestionRequest, Reply, Scope,
-    Selection, Session, SessionId, ToolCall,
+    Answer, AnswerError, Approval, ApprovalRequest, Attendant, AttendantReply, BoxFuture,
+    EffectKinds, Effects, EventAttendant, EventKind, Inquiry, InquiryBook, InquiryState,
+    MemoryBook, Mode, Outcome, Output, Overrides, Policy, Predicate, Principal, Question,
+    QuestionAnswer, QuestionRequest, Scope, Selection, Session, SessionId, ToolCall, WaitGuard,
 };
 
 use crate::support::{MapHost, Setup, path_of, says, writes};
@@ -41,10 +41,10 @@ impl Machine {
         });
         let write = MockTool::named("write")
             .with_schema(schema)
-            .with_effects(Kinds::WRITE, |input: &Value| Effects::write(path_of(input)))
+            .with_effects(EffectKinds::WRITE, |input: &Value| Effects::write(path_of(input)))
             .answering(|_, input| async move { Ok(Output::text(path_of(&input))) });
         let choose = MockTool::named("choose")
-            .with_effects(Kinds::STATE, |_| Effects::state("question"))
+            .with_effects(EffectKinds::STATE, |_| Effects::state("question"))
             .answering(|cx, _| async move {
                 let answer = cx.people()?.ask(&[Question::new("Which?", ["a", "b"])]).await?;
                 Ok(Output::text(format!("{:?}", answer.selections[0].selected)))
@@ -88,13 +88,13 @@ async fn next_questions(setup: &mut Setup) -> Arc<QuestionRequest> {
 #[derive(Clone)]
 struct DelayedReply {
     delay: Duration,
-    reply: Reply<Answer>,
+    reply: AttendantReply<Answer>,
     asked: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
 }
 
 impl DelayedReply {
-    fn new(seconds: u64, reply: Reply<Answer>) -> Self {
+    fn new(seconds: u64, reply: AttendantReply<Answer>) -> Self {
         let delay = Duration::from_secs(seconds);
         Self { delay, reply, asked: Arc::default(), dropped: Arc::default() }
     }
@@ -110,7 +110,7 @@ impl Drop for CountDrop {
 }
 
 impl Attendant for DelayedReply {
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(async {
             let count = CountDrop(self.dropped.clone());
@@ -120,28 +120,33 @@ impl Attendant for DelayedReply {
         })
     }
 
-    fn answer<'a>(&'a self, _: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
+    fn answer<'a>(
+        &'a self,
+        _: &'a QuestionRequest,
+    ) -> BoxFuture<'a, AttendantReply<QuestionAnswer>> {
         Box::pin(async {
             tokio::time::sleep(self.delay).await;
             match &self.reply {
-                Reply::Answered(_) => Reply::Answered(QuestionAnswer::new([Selection::of("b")])),
-                Reply::Deferred => Reply::Deferred,
-                Reply::Unavailable(why) => Reply::Unavailable(why.clone()),
+                AttendantReply::Answered(_) => {
+                    AttendantReply::Answered(QuestionAnswer::new([Selection::of("b")]))
+                }
+                AttendantReply::Deferred => AttendantReply::Deferred,
+                AttendantReply::Unavailable(why) => AttendantReply::Unavailable(why.clone()),
             }
         })
     }
 }
 
-fn yes() -> Reply<Answer> {
-    Reply::Answered(Answer::allow())
+fn yes() -> AttendantReply<Answer> {
+    AttendantReply::Answered(Answer::allow())
 }
 
-fn no() -> Reply<Answer> {
-    Reply::Answered(Answer::deny("not now"))
+fn no() -> AttendantReply<Answer> {
+    AttendantReply::Answered(Answer::deny("not now"))
 }
 
-fn gone() -> Reply<Answer> {
-    Reply::Unavailable("the window is closed".into())
+fn gone() -> AttendantReply<Answer> {
+    AttendantReply::Unavailable("the window is closed".into())
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,9 +154,9 @@ async fn first_answer_counts_and_an_answer_beats_a_deferral() {
     for (replies, outcome, seconds) in [
         (vec![(5, yes()), (9, no())], Outcome::Ok, 5),
         (vec![(9, yes()), (5, no())], Outcome::Denied, 5),
-        (vec![(1, Reply::Deferred), (5, yes())], Outcome::Ok, 5),
+        (vec![(1, AttendantReply::Deferred), (5, yes())], Outcome::Ok, 5),
         (vec![(1, gone()), (5, yes())], Outcome::Ok, 5),
-        (vec![(1, gone()), (5, Reply::Deferred)], Outcome::Denied, 5),
+        (vec![(1, gone()), (5, AttendantReply::Deferred)], Outcome::Denied, 5),
         (vec![(3, gone()), (1, gone())], Outcome::Denied, 3),
     ] {
         let setup = Machine::new().process();
@@ -200,7 +205,7 @@ async fn attendant_is_asked_about_its_session_and_those_below() {
 #[tokio::test(start_paused = true)]
 async fn attendants_may_come_and_go_while_a_question_is_open() {
     let mut setup = Machine::new().process();
-    let first = setup.engine.attend(setup.session.id(), Listening::default());
+    let first = setup.engine.attend(setup.session.id(), EventAttendant::default());
     let running = setup.spawn(write("a"));
     setup.asked().await;
     let _second = setup.engine.attend(setup.session.id(), DelayedReply::new(5, yes()));
@@ -212,7 +217,7 @@ async fn attendants_may_come_and_go_while_a_question_is_open() {
     );
 
     let setup = Machine::new().process();
-    let only = setup.engine.attend(setup.session.id(), Listening::default());
+    let only = setup.engine.attend(setup.session.id(), EventAttendant::default());
     let running = setup.spawn(write("a"));
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(only);
@@ -225,7 +230,7 @@ async fn attendants_may_come_and_go_while_a_question_is_open() {
 async fn answer_from_another_process_wakes_the_waiting_call() {
     let machine = Machine::new();
     let (mut here, there) = (machine.process(), machine.process());
-    let _attendance = here.engine.attend(here.session.id(), Listening::default());
+    let _attendance = here.engine.attend(here.session.id(), EventAttendant::default());
     let running = here.spawn(write("a"));
     let request = here.asked().await;
     there.engine.answer(&request.id, Answer::allow().because("but only this one")).await.unwrap();
@@ -254,7 +259,7 @@ async fn answer_from_another_process_wakes_the_waiting_call() {
 async fn exactly_one_of_many_simultaneous_answers_counts() {
     let machine = Machine::new();
     let mut here = machine.process();
-    let _attendance = here.engine.attend(here.session.id(), Listening::default());
+    let _attendance = here.engine.attend(here.session.id(), EventAttendant::default());
     for _ in 0..20 {
         let running = here.spawn(write("a"));
         let id = here.asked().await.id.clone();
@@ -283,7 +288,8 @@ async fn exactly_one_of_many_simultaneous_answers_counts() {
 async fn deferred_question_outlives_its_call() {
     let machine = Machine::new();
     let setup = machine.process();
-    let attendance = setup.engine.attend(setup.session.id(), DelayedReply::new(0, Reply::Deferred));
+    let attendance =
+        setup.engine.attend(setup.session.id(), DelayedReply::new(0, AttendantReply::Deferred));
     let result = setup.engine.call(&setup.session, write("a")).await;
     assert_eq!((result.outcome, result.code), (Outcome::Denied, Some("denied")));
     let text = result.output.to_text();
@@ -302,7 +308,7 @@ async fn deferred_question_outlives_its_call() {
     assert!(machine.approvals.list().unwrap().is_empty(), "an answer counts once");
 
     let _attendance =
-        later.engine.attend(later.session.id(), DelayedReply::new(0, Reply::Deferred));
+        later.engine.attend(later.session.id(), DelayedReply::new(0, AttendantReply::Deferred));
     let result = later.engine.call(&later.session, choose()).await;
     let [question] = &machine.questions.list().unwrap()[..] else { panic!("it is on record") };
     assert_eq!(result.outcome, Outcome::Denied);
@@ -319,7 +325,7 @@ async fn answer_counts_after_a_kill_but_not_after_expiry() {
     for (days, expired) in [(6, false), (8, true)] {
         let machine = Machine::new();
         let mut setup = machine.process();
-        let _attendance = setup.engine.attend(setup.session.id(), Listening::default());
+        let _attendance = setup.engine.attend(setup.session.id(), EventAttendant::default());
         let calls = setup.spawn(write("a"));
         let approval = setup.asked().await.id.clone();
         let questions = setup.spawn(choose());
@@ -351,7 +357,8 @@ async fn answer_counts_after_a_kill_but_not_after_expiry() {
 async fn unused_approval_expires() {
     let machine = Machine::new();
     let setup = machine.process();
-    let attendance = setup.engine.attend(setup.session.id(), DelayedReply::new(0, Reply::Deferred));
+    let attendance =
+        setup.engine.attend(setup.session.id(), DelayedReply::new(0, AttendantReply::Deferred));
     setup.engine.call(&setup.session, write("a")).await;
     drop(attendance);
     let id = machine.approvals.list().unwrap()[0].id.clone();
@@ -369,7 +376,7 @@ async fn unused_approval_expires() {
 async fn call_waits_no_longer_than_its_question_lasts() {
     let setup = Setup::with([writes(says("deploy", "deployed"))], |builder| {
         let builder = builder.questions_expire_after(Duration::from_hours(3));
-        builder.policy(Policy::new(Mode::Ask)).attendant(Listening::default())
+        builder.policy(Policy::new(Mode::Ask)).attendant(EventAttendant::default())
     });
     let begun = Instant::now();
     let result = setup.call("deploy", json!({})).await;
@@ -390,7 +397,7 @@ async fn edited_arguments_are_decided_on_again() {
         for is_deferred in [false, true] {
             let machine = Machine::new();
             let mut setup = machine.process();
-            let reply = if is_deferred { Reply::Deferred } else { gone() };
+            let reply = if is_deferred { AttendantReply::Deferred } else { gone() };
             let delay = if is_deferred { 0 } else { 3600 };
             let _attendance =
                 setup.engine.attend(setup.session.id(), DelayedReply::new(delay, reply));
@@ -422,7 +429,7 @@ async fn edited_arguments_are_decided_on_again() {
 async fn edited_approval_is_not_remembered_for_the_original_call() {
     let machine = Machine::new();
     let mut setup = machine.process();
-    let _attendance = setup.engine.attend(setup.session.id(), Listening::default());
+    let _attendance = setup.engine.attend(setup.session.id(), EventAttendant::default());
     let running = setup.spawn(write("a"));
     let id = setup.asked().await.id.clone();
     let mut answer = Answer::allow_edited(json!({"path": "b"}));
@@ -435,7 +442,7 @@ async fn edited_approval_is_not_remembered_for_the_original_call() {
 /// A book that cannot store records, as on a full disk.
 struct FullBook;
 
-impl Book<Approval> for FullBook {
+impl InquiryBook<Approval> for FullBook {
     fn list(&self) -> Result<Vec<Approval>, String> {
         Ok(Vec::new())
     }
@@ -451,8 +458,8 @@ impl Book<Approval> for FullBook {
     fn version(&self) -> u64 {
         0
     }
-    fn hold(&self, _: &str) -> Result<Held, String> {
-        Ok(Held::by(()))
+    fn hold(&self, _: &str) -> Result<WaitGuard, String> {
+        Ok(WaitGuard::by(()))
     }
     fn is_held(&self, _: &str) -> Result<bool, String> {
         Ok(false)
@@ -461,7 +468,7 @@ impl Book<Approval> for FullBook {
 
 #[tokio::test(start_paused = true)]
 async fn question_that_cannot_be_recorded_is_asked_but_not_deferred() {
-    for (reply, outcome) in [(yes(), Outcome::Ok), (Reply::Deferred, Outcome::Denied)] {
+    for (reply, outcome) in [(yes(), Outcome::Ok), (AttendantReply::Deferred, Outcome::Denied)] {
         let setup = Setup::with([writes(says("deploy", "deployed"))], |builder| {
             let builder = builder.policy(Policy::new(Mode::Ask)).approval_book(Arc::new(FullBook));
             builder.attendant(DelayedReply::new(1, reply))
@@ -491,7 +498,7 @@ async fn late_answer_of_an_attendant_is_refused_as_expired() {
 async fn edited_arguments_must_be_an_object() {
     let machine = Machine::new();
     let mut setup = machine.process();
-    let _attendance = setup.engine.attend(setup.session.id(), Listening::default());
+    let _attendance = setup.engine.attend(setup.session.id(), EventAttendant::default());
     let running = setup.spawn(write("a"));
     let id = setup.asked().await.id.clone();
     for input in [Value::Null, json!([]), json!("b")] {
@@ -507,7 +514,7 @@ async fn record_from_the_far_future_is_no_fault() {
     let machine = Machine::new();
     let setup = machine.process();
     let _attendance =
-        setup.engine.attend(setup.session.id(), DelayedReply::new(0, Reply::Deferred));
+        setup.engine.attend(setup.session.id(), DelayedReply::new(0, AttendantReply::Deferred));
     setup.engine.call(&setup.session, write("a")).await;
     let mut record = machine.approvals.list().unwrap().remove(0);
     let far = SystemTime::UNIX_EPOCH + Duration::from_secs(i64::MAX.unsigned_abs());
@@ -519,7 +526,7 @@ async fn record_from_the_far_future_is_no_fault() {
 
 /// Defers a call of `write` in a session, and returns the id of its approval.
 async fn deferred(setup: &Setup, session: &Arc<Session>) -> windlass_core::ApprovalId {
-    let _attendance = setup.engine.attend_all(DelayedReply::new(0, Reply::Deferred));
+    let _attendance = setup.engine.attend_all(DelayedReply::new(0, AttendantReply::Deferred));
     let result = setup.engine.call(session, write("a")).await;
     let id = result.output.metadata["approval"].as_str().expect("a question");
     windlass_core::ApprovalId::new(id)
@@ -555,12 +562,12 @@ async fn deferred_call_is_made_only_as_it_was_approved() {
 /// Edited arguments are decided on with the rights of the session that asked, or not at all.
 #[tokio::test(start_paused = true)]
 async fn edited_arguments_do_not_escape_the_rights_of_the_session() {
-    use windlass_core::{Decision, Limits, Ruling};
+    use windlass_core::{ActiveRule, Decision, SessionLimits};
     let machine = Machine::new();
     let setup = machine.process();
-    let limits = || Limits {
-        rules: vec![Ruling::new(Decision::Deny, "write src/**".parse().unwrap())],
-        ..Limits::default()
+    let limits = || SessionLimits {
+        rules: vec![ActiveRule::new(Decision::Deny, "write src/**".parse().unwrap())],
+        ..SessionLimits::default()
     };
     let child =
         || Arc::new(setup.session.child(SessionId::new("c"), limits(), &Overrides::default()));

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CallId, Content, Effects, JournalError, Kinds, MemoryOutputs, Outcome, Output, Outputs,
+    CallId, Content, EffectKinds, Effects, JournalError, MemoryOutputs, Outcome, Output, Outputs,
     Overrides, SessionId, ToolError,
 };
 
@@ -19,7 +19,7 @@ fn setup(output: Output, limit: usize) -> Setup {
         async move { Ok(output) }
     });
     let kept = MockTool::named("kept")
-        .with_effects(Kinds::STATE, |_| Effects::state("output"))
+        .with_effects(EffectKinds::STATE, |_| Effects::state("output"))
         .answering(|cx, input| async move {
             let call = CallId::new(input["call"].as_str().expect("an id"));
             let whole = cx.kept_output(&call)?.ok_or_else(|| ToolError::failed("not there"))?;

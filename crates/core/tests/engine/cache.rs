@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CommandLine, Effect, Effects, EngineBuilder, Kinds, Mode, Outcome, Output, Overrides, Policy,
-    ToolCall, ToolError,
+    CommandLine, Effect, EffectKinds, Effects, EngineBuilder, Mode, Outcome, Output, Overrides,
+    Policy, ToolCall, ToolError,
 };
 
 use crate::support::{MapHost, Setup, path_of};
@@ -19,7 +19,7 @@ fn setup(choose: impl FnOnce(EngineBuilder) -> EngineBuilder) -> (Setup, Arc<Map
     let host = Arc::new(MapHost::with(["a", "b"]));
     let runs = Arc::new(AtomicUsize::new(0));
     let read = MockTool::named("read")
-        .with_effects(Kinds::READ, |input| Effects::read(path_of(input)))
+        .with_effects(EffectKinds::READ, |input| Effects::read(path_of(input)))
         .answering(move |cx, input| {
             let run = runs.fetch_add(1, Ordering::SeqCst) + 1;
             async move {
@@ -33,14 +33,14 @@ fn setup(choose: impl FnOnce(EngineBuilder) -> EngineBuilder) -> (Setup, Arc<Map
         });
     let changer = host.clone();
     let write = MockTool::named("write")
-        .with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)))
+        .with_effects(EffectKinds::WRITE, |input| Effects::write(path_of(input)))
         .answering(move |_, input| {
             changer.touch(&path_of(&input), 2);
             async { Ok(Output::text("written")) }
         });
     let exec = MockTool::named("exec")
-        .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["true"])).into());
-    let net = MockTool::named("net").with_effects(Kinds::READ | Kinds::NET, |_| {
+        .with_effects(EffectKinds::EXEC, |_| Effect::Exec(CommandLine::words(["true"])).into());
+    let net = MockTool::named("net").with_effects(EffectKinds::READ | EffectKinds::NET, |_| {
         Effects::read("a").and(Effect::Net { origin: "https://a".into(), method: "GET".into() })
     });
     (Setup::on(host.clone(), [read, write, exec, net], choose), host)
@@ -208,7 +208,7 @@ async fn answer_found_under_another_policy_is_not_cached() {
     let gate = Arc::new(std::sync::Mutex::new(Some(goes_on)));
     let host = Arc::new(MapHost::with(["a"]));
     let read = MockTool::named("read")
-        .with_effects(Kinds::READ, |input| Effects::read(path_of(input)))
+        .with_effects(EffectKinds::READ, |input| Effects::read(path_of(input)))
         .answering(move |cx, input| {
             let gate = gate.lock().unwrap().take();
             async move {

@@ -8,8 +8,8 @@ use serde_json::json;
 use windlass_core::testing::{EmptyHost, MockTool};
 use windlass_core::{
     ApprovalRequest, Attributes, BoxFuture, ChangedTo, Clock, CommandLine, Confinement, Effect,
-    Files, Fingerprint, Host, Kinds, Mode, Output, Policy, Process, ProcessChange, ProcessChanges,
-    ProcessEnd, ProcessRequest, Processes, Program, Signal, ToolError, Tracking,
+    EffectKinds, Files, Fingerprint, Host, Mode, Output, Policy, Process, ProcessChange,
+    ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Signal, ToolError, Tracking,
 };
 
 use crate::support::Setup;
@@ -102,7 +102,7 @@ async fn approval_requests(
     changes: fn(&Path) -> Vec<ProcessChange>,
 ) -> Vec<ApprovalRequest> {
     let tool = MockTool::named("run")
-        .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["make"])).into())
+        .with_effects(EffectKinds::EXEC, |_| Effect::Exec(CommandLine::words(["make"])).into())
         .answering(|cx, _| async move {
             let directory = cx.files().resolve(".".as_ref())?;
             let request = ProcessRequest::new(Program::words(["make"]), directory);

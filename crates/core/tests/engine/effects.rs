@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CallId, CommandLine, Context, Effect, Effects, Expect, Fingerprint, Kinds, Mode, Outcome,
-    Output, PathPattern, Policy, Step, To, ToolError,
+    CallId, CommandLine, CommitStep, Context, Effect, EffectKinds, Effects, ExpectedState,
+    Fingerprint, Mode, Outcome, Output, PathPattern, Policy, TargetState, ToolError,
 };
 
 use crate::support::{MapHost, Setup, assert_text, says};
@@ -17,21 +17,21 @@ async fn effect_outside_the_kinds_of_the_tool_is_a_fault() {
     let exec = || Effects::from(Effect::Exec(CommandLine::words(["rm", "x"])));
     for (kinds, effects, text) in [
         (
-            Kinds::READ,
+            EffectKinds::READ,
             Effects::write("out"),
             "`sly` wants to write out, but says that its calls are only of the kinds read",
         ),
         (
-            Kinds::NONE,
+            EffectKinds::NONE,
             Effects::read("a"),
             "`sly` wants to read a, but says that its calls are only of the kinds ",
         ),
         (
-            Kinds::READ | Kinds::STATE,
+            EffectKinds::READ | EffectKinds::STATE,
             Effects::read("a").and(Effect::Ask),
             "`sly` wants to read a, ask, but says that its calls are only of the kinds read, state",
         ),
-        (Kinds::ALL, exec(), ""),
+        (EffectKinds::ALL, exec(), ""),
     ] {
         let sly = says("sly", "ran").with_effects(kinds, move |_| effects.clone());
         let setup = Setup::with([sly], |builder| builder.policy(Policy::new(Mode::Yolo)));
@@ -59,7 +59,7 @@ async fn check(
     text: &str,
 ) {
     let tool = MockTool::named("sly")
-        .with_effects(Kinds::ALL, |_| {
+        .with_effects(EffectKinds::ALL, |_| {
             Effects::read("a")
                 .and(Effect::Write(PathPattern::file("b")))
                 .and(Effect::Read(PathPattern::tree("tree")))
@@ -110,8 +110,10 @@ async fn door_opens_only_for_declared_effects() {
     let rename = |from: &'static str, to: &'static str| {
         move |cx: &Context| {
             let (from, to) = (cx.files().resolve(from.as_ref())?, cx.files().resolve(to.as_ref())?);
-            let moved = To::Moved { from: &from, seen: anything() };
-            cx.files().commit(&[Step::new(to, Expect::Absent, moved)]).map(|_| "moved".to_owned())
+            let moved = TargetState::Moved { from: &from, seen: anything() };
+            cx.files()
+                .commit(&[CommitStep::new(to, ExpectedState::Absent, moved)])
+                .map(|_| "moved".to_owned())
         }
     };
     check(remove("gone"), Outcome::Ok, "removed").await;
@@ -145,14 +147,14 @@ async fn cancelled_call_starts_no_change() {
 /// Removes a file through the door of the call.
 fn remove(cx: &Context, path: &str) -> Result<String, ToolError> {
     let path = cx.files().resolve(path.as_ref())?;
-    let step = Step::new(path, Expect::Same(anything()), To::Nothing);
+    let step = CommitStep::new(path, ExpectedState::Same(anything()), TargetState::Nothing);
     cx.files().commit(&[step]).map(|_| "removed".to_owned())
 }
 
 #[tokio::test]
 async fn granted_paths_are_resolved() {
     let tool = MockTool::named("look")
-        .with_effects(Kinds::READ, |_| Effects::read("x/../a"))
+        .with_effects(EffectKinds::READ, |_| Effects::read("x/../a"))
         .answering(|cx, _| async move {
             let grant = cx.grant();
             Ok(Output::text(format!("{} ({})", grant.effects(), grant.decided())))
@@ -165,7 +167,8 @@ async fn granted_paths_are_resolved() {
 #[tokio::test]
 async fn excluded_files_are_hidden_in_every_mode() {
     for (_, mode) in Mode::NAMES {
-        let look = says("look", "seen").with_effects(Kinds::READ, |_| Effects::read("plans.md"));
+        let look =
+            says("look", "seen").with_effects(EffectKinds::READ, |_| Effects::read("plans.md"));
         let host = Arc::new(MapHost::with(["plans.md"]).hiding("plans.md"));
         let setup = Setup::on(host, [look], |builder| builder.policy(Policy::new(mode)));
         let result = setup.call("look", json!({})).await;
@@ -178,7 +181,8 @@ async fn excluded_files_are_hidden_in_every_mode() {
 async fn secret_files_are_denied_in_every_mode() {
     for (_, mode) in Mode::NAMES {
         for path in [".env", "a/../id_rsa", "deep/.ssh/config"] {
-            let look = says("look", "seen").with_effects(Kinds::READ, move |_| Effects::read(path));
+            let look =
+                says("look", "seen").with_effects(EffectKinds::READ, move |_| Effects::read(path));
             let setup = Setup::with([look], |builder| builder.policy(Policy::new(mode)));
             let result = setup.call("look", json!({})).await;
             assert_eq!(result.outcome, Outcome::Denied, "{path} in {mode}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CallId, Content, Effects, EventKind, Kinds, Mode, Outcome, Output, Overrides, Policy,
+    CallId, Content, EffectKinds, Effects, EventKind, Mode, Outcome, Output, Overrides, Policy,
     RecordKind, ToolCall, ToolError,
 };
 
@@ -31,7 +31,7 @@ fn tools() -> Vec<MockTool> {
         answers("aborts", || Err(ToolError::cancelled("the server hung up"))),
         hangs("hangs"),
         writes(MockTool::named("write")),
-        says("sly", "done").with_effects(Kinds::NONE, |_| Effects::write("out")),
+        says("sly", "done").with_effects(EffectKinds::NONE, |_| Effects::write("out")),
         MockTool::named("strict").with_schema(json!({"type": "object", "required": ["x"]})),
     ]
 }

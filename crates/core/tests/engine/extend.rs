@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, ApprovalId, ApprovalRequest, Attendant, BoxFuture, CallExtended, CommandLine, Decision,
-    Effect, Effects, Happening, Hook, HookAnswer, HookEvent, Kinds, Limits, Listening, Mode,
-    Outcome, Output, PathPattern, Policy, Reply, Scope, Session, SessionId, ToolCall, ToolError,
+    Answer, ApprovalId, ApprovalRequest, Attendant, AttendantReply, BoxFuture, CallExtended,
+    CommandLine, Decision, Effect, EffectKinds, Effects, EventAttendant, Hook, HookAnswer,
+    HookEvent, HookPayload, Mode, Outcome, Output, PathPattern, Policy, Scope, Session, SessionId,
+    SessionLimits, ToolCall, ToolError,
 };
 
 use crate::support::{Setup, assert_text};
@@ -20,7 +21,7 @@ fn net(host: &str) -> Effect {
 }
 
 /// A tool `fetch` that declares to reach `a`, and asks for these effects while it runs.
-fn fetch(kinds: Kinds, more: impl Into<Effects>) -> MockTool {
+fn fetch(kinds: EffectKinds, more: impl Into<Effects>) -> MockTool {
     let more = more.into();
     MockTool::named("fetch").with_effects(kinds, |_| net("a").into()).answering(move |cx, _| {
         let more = more.clone();
@@ -45,7 +46,7 @@ fn extensions(setup: &Setup) -> Vec<(String, Decision, String)> {
 
 #[tokio::test]
 async fn allowed_extension_is_recorded_and_granted() {
-    let setup = Setup::of([fetch(Kinds::NET, net("b"))]);
+    let setup = Setup::of([fetch(EffectKinds::NET, net("b"))]);
     let result = setup.call("fetch", json!({})).await;
     assert_eq!(result.outcome, Outcome::Ok);
     assert!(result.output.to_text().contains("\ncovered\n"), "{}", result.output.to_text());
@@ -58,7 +59,7 @@ async fn allowed_extension_is_recorded_and_granted() {
 
 #[tokio::test]
 async fn declared_effect_is_not_decided_on_again() {
-    let setup = Setup::of([fetch(Kinds::NET, net("a"))]);
+    let setup = Setup::of([fetch(EffectKinds::NET, net("a"))]);
     assert_eq!(setup.call("fetch", json!({})).await.outcome, Outcome::Ok);
     assert_eq!(extensions(&setup), []);
 }
@@ -79,7 +80,7 @@ async fn effects_that_could_conflict_must_be_in_the_plan() {
         (Effect::Ask, false),
         (mcp, false),
     ] {
-        let setup = Setup::with([fetch(Kinds::ALL, effect.clone())], |builder| {
+        let setup = Setup::with([fetch(EffectKinds::ALL, effect.clone())], |builder| {
             builder.policy(Policy::new(Mode::Yolo))
         });
         let result = setup.call("fetch", json!({})).await;
@@ -90,7 +91,7 @@ async fn effects_that_could_conflict_must_be_in_the_plan() {
 
 #[tokio::test]
 async fn extension_outside_the_kinds_of_the_tool_is_a_fault() {
-    let setup = Setup::of([fetch(Kinds::NET, Effect::Secret("TOKEN".into()))]);
+    let setup = Setup::of([fetch(EffectKinds::NET, Effect::Secret("TOKEN".into()))]);
     let result = setup.call("fetch", json!({})).await;
     let text = "`fetch` wants to secret TOKEN, but says that its calls are only of the kinds net";
     assert_text(&result, Outcome::Fault, text);
@@ -101,15 +102,15 @@ async fn extension_outside_the_kinds_of_the_tool_is_a_fault() {
 async fn denied_extension_is_recorded_and_not_granted() {
     let rule = || Policy::new(Mode::Yolo).deny("net b".parse().expect("a rule"));
     let ask = || Policy::new(Mode::Ask).allow("net a".parse().expect("a rule"));
-    let rights = Limits { net: "a".parse().ok(), ..Limits::default() };
+    let rights = SessionLimits { net: "a".parse().ok(), ..SessionLimits::default() };
     for (policy, limits, why) in [
-        (rule(), Limits::default(), "deny net b"),
-        (ask(), Limits::default(), "no person is available to ask"),
+        (rule(), SessionLimits::default(), "deny net b"),
+        (ask(), SessionLimits::default(), "no person is available to ask"),
         (Policy::new(Mode::Yolo), rights, "the session has no right to reach that host"),
     ] {
         let session = Session::new(SessionId::new("s1")).narrow(limits);
-        let setup =
-            Setup::with([fetch(Kinds::NET, net("b"))], |it| it.policy(policy)).in_session(session);
+        let setup = Setup::with([fetch(EffectKinds::NET, net("b"))], |it| it.policy(policy))
+            .in_session(session);
         let result = setup.call("fetch", json!({})).await;
         assert_eq!(result.outcome, Outcome::Denied, "{why}");
         assert!(result.output.to_text().contains(why), "{}", result.output.to_text());
@@ -119,10 +120,10 @@ async fn denied_extension_is_recorded_and_not_granted() {
 }
 
 /// An attendant that gives this reply after a minute.
-struct DelayedReply(fn() -> Reply<Answer>);
+struct DelayedReply(fn() -> AttendantReply<Answer>);
 
 impl Attendant for DelayedReply {
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
         Box::pin(async {
             tokio::time::sleep(Duration::from_mins(1)).await;
             (self.0)()
@@ -131,20 +132,20 @@ impl Attendant for DelayedReply {
 }
 
 /// Makes an engine that asks about reaching `b`, with such an attendant and a time limit shorter than its delay.
-fn asking(reply: fn() -> Reply<Answer>) -> Setup {
+fn asking(reply: fn() -> AttendantReply<Answer>) -> Setup {
     let policy = Policy::new(Mode::Ask).allow("net a".parse().expect("a rule"));
-    Setup::with([fetch(Kinds::NET, net("b"))], |builder| {
+    Setup::with([fetch(EffectKinds::NET, net("b"))], |builder| {
         builder.policy(policy).attendant(DelayedReply(reply)).timeout(Duration::from_secs(10))
     })
 }
 
 #[tokio::test(start_paused = true)]
 async fn clock_is_stopped_while_a_person_is_asked() {
-    let allowed = || Reply::Answered(Answer::allow());
-    let edited = || Reply::Answered(Answer::allow_edited(json!({"x": 1})));
-    let denied = || Reply::Answered(Answer::deny("not there"));
+    let allowed = || AttendantReply::Answered(Answer::allow());
+    let edited = || AttendantReply::Answered(Answer::allow_edited(json!({"x": 1})));
+    let denied = || AttendantReply::Answered(Answer::deny("not there"));
     for (reply, outcome, text) in [
-        (allowed as fn() -> Reply<Answer>, Outcome::Ok, "covered"),
+        (allowed as fn() -> AttendantReply<Answer>, Outcome::Ok, "covered"),
         (edited, Outcome::Denied, "a person wants other arguments, and the call already runs"),
         (denied, Outcome::Denied, "not there"),
     ] {
@@ -158,7 +159,7 @@ async fn clock_is_stopped_while_a_person_is_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn late_answer_serves_the_repeated_call() {
-    let setup = asking(|| Reply::Deferred);
+    let setup = asking(|| AttendantReply::Deferred);
     let result = setup.call("fetch", json!({})).await;
     assert_eq!(result.outcome, Outcome::Denied);
     let id = result.output.metadata["approval"].as_str().expect("it waits");
@@ -172,8 +173,8 @@ async fn late_answer_serves_the_repeated_call() {
 async fn answer_for_the_session_is_remembered() {
     let policy =
         Policy::new(Mode::Ask).allow("net a".parse().expect("a rule")).with_provenance(false);
-    let mut setup = Setup::with([fetch(Kinds::NET, net("b"))], |builder| {
-        builder.policy(policy).attendant(Listening::default())
+    let mut setup = Setup::with([fetch(EffectKinds::NET, net("b"))], |builder| {
+        builder.policy(policy).attendant(EventAttendant::default())
     });
     let first = setup.spawn(ToolCall::new("fetch", json!({})));
     let asked = setup.asked().await;
@@ -205,7 +206,7 @@ impl Hook for DenyHostB {
             |call: &windlass_core::HookCall<'_>| call.effects.iter().any(|it| *it == net("b"));
         Box::pin(async move {
             match event.what {
-                Happening::PreTool(call) if is_there(&call) => Ok(HookAnswer::deny("not there")),
+                HookPayload::PreTool(call) if is_there(&call) => Ok(HookAnswer::deny("not there")),
                 _ => Ok(HookAnswer::default()),
             }
         })
@@ -214,7 +215,7 @@ impl Hook for DenyHostB {
 
 #[tokio::test]
 async fn hooks_are_asked_about_an_extension() {
-    let setup = Setup::with([fetch(Kinds::NET, net("b"))], |it| it.hook(Arc::new(DenyHostB)));
+    let setup = Setup::with([fetch(EffectKinds::NET, net("b"))], |it| it.hook(Arc::new(DenyHostB)));
     let result = setup.call("fetch", json!({})).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(result.output.to_text().contains("the hook guard says no: not there"));
@@ -225,7 +226,7 @@ async fn extended_answer_is_untrusted_and_not_cached() {
     let ran = Arc::new(AtomicUsize::new(0));
     let count = ran.clone();
     let tool = MockTool::named("look")
-        .with_effects(Kinds::READ | Kinds::NET, |_| Effects::read("a"))
+        .with_effects(EffectKinds::READ | EffectKinds::NET, |_| Effects::read("a"))
         .answering(move |cx, _| {
             count.fetch_add(1, Ordering::Relaxed);
             async move {

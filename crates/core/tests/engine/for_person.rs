@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    BoxFuture, Decision, Effects, Hook, HookAnswer, HookEvent, Kinds, Limits, Mode, Outcome,
-    Policy, Predicate, Ruling, Session, SessionId, ToolError,
+    ActiveRule, BoxFuture, Decision, EffectKinds, Effects, Hook, HookAnswer, HookEvent, Mode,
+    Outcome, Policy, Predicate, Session, SessionId, SessionLimits, ToolError,
 };
 
 use crate::support::{Log, Setup, assert_text, says};
@@ -28,7 +28,8 @@ impl Hook for DenyEverything {
 /// A tool `restore` that writes the file of its argument `path`.
 fn restore() -> MockTool {
     let path = |input: &Value| input["path"].as_str().unwrap_or("out").to_owned();
-    says("restore", "restored").with_effects(Kinds::WRITE, move |input| Effects::write(path(input)))
+    says("restore", "restored")
+        .with_effects(EffectKinds::WRITE, move |input| Effects::write(path(input)))
 }
 
 fn no_tools() -> [MockTool; 0] {
@@ -79,8 +80,8 @@ async fn call_of_a_person_is_published_and_recorded() {
 
 #[tokio::test]
 async fn hard_denies_and_rights_of_the_session_bind_calls_of_a_person() {
-    let ruling = Ruling::new(Decision::Deny, "write kept/**".parse().expect("a rule"));
-    let limits = Limits { rules: vec![ruling], ..Limits::default() };
+    let ruling = ActiveRule::new(Decision::Deny, "write kept/**".parse().expect("a rule"));
+    let limits = SessionLimits { rules: vec![ruling], ..SessionLimits::default() };
     for (path, denied_by) in [("id_rsa", "hard deny"), ("kept/a", "deny write kept/**")] {
         let session = Session::new(SessionId::new("s1")).narrow(limits.clone());
         let setup = Setup::of(no_tools()).in_session(session);
@@ -102,7 +103,7 @@ async fn hard_denies_and_rights_of_the_session_bind_calls_of_a_person() {
 
 #[tokio::test]
 async fn models_get_neither_the_tool_nor_its_answers() {
-    let reads = |text| says("look", text).with_effects(Kinds::READ, |_| Effects::read("a"));
+    let reads = |text| says("look", text).with_effects(EffectKinds::READ, |_| Effects::read("a"));
     let setup = Setup::of([reads("the model's")]);
     let session = &setup.session;
     assert_text(&setup.call("look", json!({})).await, Outcome::Ok, "the model's");
@@ -121,7 +122,7 @@ async fn call_of_a_person_waits_for_a_conflicting_call() {
         (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
     let (begun, wait, write) = (begin.clone(), go_on.clone(), log.clone());
     let slow = MockTool::named("write")
-        .with_effects(Kinds::WRITE, |_| Effects::write("out"))
+        .with_effects(EffectKinds::WRITE, |_| Effects::write("out"))
         .answering(move |_, _| {
             let (begun, wait, write) = (begun.clone(), wait.clone(), write.clone());
             async move {
@@ -136,7 +137,7 @@ async fn call_of_a_person_waits_for_a_conflicting_call() {
     begin.notified().await;
     let taken = log.clone();
     let undo = MockTool::named("undo")
-        .with_effects(Kinds::WRITE, |_| Effects::write("out"))
+        .with_effects(EffectKinds::WRITE, |_| Effects::write("out"))
         .answering(move |_, _| {
             taken.add("taken back");
             async { Ok(windlass_core::Output::text("ok")) }

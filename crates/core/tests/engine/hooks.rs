@@ -6,14 +6,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    BoxFuture, Effects, Event, EventKind, Happening, Hook, HookAnswer, HookEvent, Kinds, Mode,
-    Moment, Outcome, Output, Overrides, Policy, Predicate, Secrets, SessionId, ToolCall, ToolError,
+    BoxFuture, EffectKinds, Effects, Event, EventKind, Hook, HookAnswer, HookEvent, HookPayload,
+    HookPoint, Mode, Outcome, Output, Overrides, Policy, Predicate, Secrets, SessionId, ToolCall,
+    ToolError,
 };
 
 use crate::support::{Log, Setup, assert_text, call, echo, path_of, says};
 
 type Answer = Result<HookAnswer, ToolError>;
-type HookFn = fn(Happening<'_>) -> Answer;
+type HookFn = fn(HookPayload<'_>) -> Answer;
 
 /// A hook made of a function, which logs the events that it gets.
 #[derive(Clone)]
@@ -22,12 +23,12 @@ struct FnHook {
     log: Log,
     on: HookFn,
     may_allow: bool,
-    is_gate: fn(Moment) -> bool,
+    is_gate: fn(HookPoint) -> bool,
 }
 
 impl FnHook {
     fn new(name: &'static str, log: &Log, on: HookFn) -> Self {
-        Self { name, log: log.clone(), on, may_allow: true, is_gate: Moment::is_gate }
+        Self { name, log: log.clone(), on, may_allow: true, is_gate: HookPoint::is_gate }
     }
 }
 
@@ -36,7 +37,7 @@ impl Hook for FnHook {
         self.name
     }
 
-    fn is_gate(&self, moment: Moment) -> bool {
+    fn is_gate(&self, moment: HookPoint) -> bool {
         (self.is_gate)(moment)
     }
 
@@ -47,9 +48,9 @@ impl Hook for FnHook {
     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Answer> {
         let moment = event.what.moment();
         let about = match event.what {
-            Happening::PostTool(call, output) => format!("{} {}", call.input, output.to_text()),
-            Happening::PreTool(call) => format!("{} {}", call.tool, call.input),
-            Happening::PermissionRequest { call, by } => format!("{} ({by})", call.effects),
+            HookPayload::PostTool(call, output) => format!("{} {}", call.input, output.to_text()),
+            HookPayload::PreTool(call) => format!("{} {}", call.tool, call.input),
+            HookPayload::PermissionRequest { call, by } => format!("{} ({by})", call.effects),
             other => other.text().unwrap_or_default().to_owned(),
         };
         self.log.add(format!("{} {moment} {about}", self.name).trim_end());
@@ -66,7 +67,7 @@ fn engine_with_hooks(policy: Policy, hooks: impl IntoIterator<Item = FnHook>) ->
     });
     let tool = echo("write")
         .with_schema(schema)
-        .with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)));
+        .with_effects(EffectKinds::WRITE, |input| Effects::write(path_of(input)));
     Setup::with([tool], |builder| {
         let builder = builder.policy(policy.deny("write no/**".parse().unwrap()));
         hooks.into_iter().fold(builder, |builder, hook| builder.hook(Arc::new(hook)))
@@ -89,13 +90,13 @@ async fn hooks_run_in_order_and_each_sees_the_changes_of_the_one_before() {
     let log = Log::default();
     let one: HookFn = |what| {
         Ok(match what {
-            Happening::PreTool(_) => HookAnswer::go_on().with_input(json!({"path": "b"})),
+            HookPayload::PreTool(_) => HookAnswer::go_on().with_input(json!({"path": "b"})),
             _ => HookAnswer::go_on().with_output(Output::text("changed")),
         })
     };
     let two: HookFn = |what| {
         Ok(match what {
-            Happening::PostTool(_, output) => {
+            HookPayload::PostTool(_, output) => {
                 HookAnswer::go_on().with_output(Output::text(format!("{} twice", output.to_text())))
             }
             _ => HookAnswer::go_on(),
@@ -127,7 +128,7 @@ async fn hooks_run_in_order_and_each_sees_the_changes_of_the_one_before() {
 async fn gate_sees_the_arguments_that_a_later_hook_sets() {
     let guard: HookFn = |what| {
         Ok(match what {
-            Happening::PreTool(call) if call.input["path"] == "secret" => {
+            HookPayload::PreTool(call) if call.input["path"] == "secret" => {
                 HookAnswer::deny("not this")
             }
             _ => HookAnswer::go_on(),
@@ -135,7 +136,7 @@ async fn gate_sees_the_arguments_that_a_later_hook_sets() {
     };
     let editor: HookFn = |what| {
         Ok(match what {
-            Happening::PreTool(_) => HookAnswer::go_on().with_input(json!({"path": "secret"})),
+            HookPayload::PreTool(_) => HookAnswer::go_on().with_input(json!({"path": "secret"})),
             _ => HookAnswer::go_on(),
         })
     };
@@ -232,13 +233,13 @@ async fn check_verdict_of_hook(
 async fn hook_can_allow_only_where_a_person_would_be_asked() {
     const ALLOWS: HookFn = |what| {
         Ok(match what {
-            Happening::PreTool(_) => HookAnswer::allow(),
+            HookPayload::PreTool(_) => HookAnswer::allow(),
             _ => HookAnswer::go_on(),
         })
     };
     const ALLOWS_LATER: HookFn = |what| {
         Ok(match what {
-            Happening::PermissionRequest { .. } => HookAnswer::allow(),
+            HookPayload::PermissionRequest { .. } => HookAnswer::allow(),
             _ => HookAnswer::go_on(),
         })
     };
@@ -270,7 +271,7 @@ async fn hook_can_allow_only_where_a_person_would_be_asked() {
 async fn hook_can_require_a_person_and_the_stricter_hook_counts() {
     let asks: HookFn = |what| {
         Ok(match what {
-            Happening::PreTool(_) => HookAnswer::ask("it is late"),
+            HookPayload::PreTool(_) => HookAnswer::ask("it is late"),
             _ => HookAnswer::go_on(),
         })
     };
@@ -288,13 +289,13 @@ async fn hook_can_require_a_person_and_the_stricter_hook_counts() {
 async fn allowance_of_a_hook_is_void_when_the_arguments_change_later() {
     let allows: HookFn = |what| {
         Ok(match what {
-            Happening::PreTool(call) if call.input["path"] == "a" => HookAnswer::allow(),
+            HookPayload::PreTool(call) if call.input["path"] == "a" => HookAnswer::allow(),
             _ => HookAnswer::go_on(),
         })
     };
     let editor: HookFn = |what| {
         Ok(match what {
-            Happening::PreTool(_) => HookAnswer::go_on().with_input(json!({"path": "b"})),
+            HookPayload::PreTool(_) => HookAnswer::go_on().with_input(json!({"path": "b"})),
             _ => HookAnswer::go_on(),
         })
     };
@@ -317,10 +318,12 @@ async fn failing_gate_denies_and_failing_observer_only_warns() {
     );
     assert!(setup.engine.prompt_submitted(&setup.session, "hello").await.is_err());
     setup.told().await;
-    for what in [Happening::SessionStart, Happening::Notification { text: "x" }, Happening::Stop] {
+    for what in
+        [HookPayload::SessionStart, HookPayload::Notification { text: "x" }, HookPayload::Stop]
+    {
         assert_eq!(
             setup.engine.happened(&setup.session, what).await,
-            windlass_core::Heard::default()
+            windlass_core::HookOutcome::default()
         );
         let warning = format!("the hook broken failed at {}: its program is gone", what.moment());
         let told = setup.told().await;
@@ -335,7 +338,7 @@ async fn failing_gate_denies_and_failing_observer_only_warns() {
     assert_eq!(setup.told().await.iter().filter(|event| is_warning(event)).count(), 2);
     // A failing gate after the run withholds the output.
     let closed = FnHook {
-        is_gate: |moment| moment == Moment::PostTool,
+        is_gate: |moment| moment == HookPoint::PostTool,
         ..FnHook::new("broken", &log, FAILS)
     };
     let result = engine_with_hooks(Policy::new(Mode::Auto), [closed])
@@ -352,7 +355,7 @@ async fn hook_can_make_an_answer_an_error_and_add_text() {
         &log,
         &[("format", |what| {
             Ok(match what {
-                Happening::PostTool(..) => {
+                HookPayload::PostTool(..) => {
                     HookAnswer::deny("line 3 is too long").with_context("run the formatter")
                 }
                 _ => HookAnswer::go_on().with_context("files end in a newline here"),
@@ -372,7 +375,7 @@ async fn hooks_see_failures_and_cached_answers() {
     let log = Log::default();
     let fails = MockTool::named("fails")
         .answering(|_, _| async { Err(ToolError::failed("no such file").hint("look again")) });
-    let reads = says("reads", "same").with_effects(Kinds::READ, |_| Effects::read("a"));
+    let reads = says("reads", "same").with_effects(EffectKinds::READ, |_| Effects::read("a"));
     let setup = Setup::with([fails, reads], |builder| {
         builder.hook(Arc::new(FnHook::new("watch", &log, GO_ON)))
     });
@@ -392,7 +395,7 @@ async fn hook_can_end_the_session() {
     let log = Log::default();
     let brake: HookFn = |what| {
         Ok(match what {
-            Happening::PreTool(call) if call.input["path"] == "a" => HookAnswer::stop("enough"),
+            HookPayload::PreTool(call) if call.input["path"] == "a" => HookAnswer::stop("enough"),
             _ => HookAnswer::go_on(),
         })
     };
@@ -443,40 +446,40 @@ async fn hooks_get_events_other_than_calls() {
     let log = Log::default();
     let on: HookFn = |what| {
         Ok(match what {
-            Happening::PromptSubmit { text } if text.contains("secret") => {
+            HookPayload::PromptSubmit { text } if text.contains("secret") => {
                 HookAnswer::deny("no secrets")
             }
-            Happening::PromptSubmit { text } => {
+            HookPayload::PromptSubmit { text } => {
                 HookAnswer::go_on().with_text(text.to_uppercase()).with_context("be brief")
             }
-            Happening::Stop => HookAnswer::deny("the tests fail"),
-            Happening::PreCompact => HookAnswer::stop("start anew"),
+            HookPayload::Stop => HookAnswer::deny("the tests fail"),
+            HookPayload::PreCompact => HookAnswer::stop("start anew"),
             _ => HookAnswer::go_on(),
         })
     };
     let setup = auto_engine_with_hooks(&log, &[("one", on), ("two", GO_ON)]);
     let (engine, session) = (&setup.engine, &setup.session);
     assert!(engine.has_hooks());
-    assert_eq!(engine.session_started(session).await, windlass_core::Heard::default());
+    assert_eq!(engine.session_started(session).await, windlass_core::HookOutcome::default());
     let heard = engine.prompt_submitted(session, "go").await.unwrap();
     assert_eq!(heard.text.as_deref(), Some("GO"));
     assert_eq!(heard.context, ["[the hook one says: be brief]"]);
     let refused = engine.prompt_submitted(session, "a secret").await.unwrap_err();
     assert_eq!(refused.to_string(), "the hook one says no: no secrets");
-    assert_eq!(engine.notified(session, "done").await, windlass_core::Heard::default());
-    let heard = engine.happened(session, Happening::Stop).await;
+    assert_eq!(engine.notified(session, "done").await, windlass_core::HookOutcome::default());
+    let heard = engine.happened(session, HookPayload::Stop).await;
     assert_eq!(heard.refused.as_deref(), Some("the hook one says no: the tests fail"));
     for what in [
-        Happening::SubagentStop,
-        Happening::PreMessage { text: "m" },
-        Happening::PostMessage { text: "n" },
+        HookPayload::SubagentStop,
+        HookPayload::PreMessage { text: "m" },
+        HookPayload::PostMessage { text: "n" },
     ] {
-        assert_eq!(engine.happened(session, what).await, windlass_core::Heard::default());
+        assert_eq!(engine.happened(session, what).await, windlass_core::HookOutcome::default());
     }
-    let heard = engine.happened(session, Happening::PreCompact).await;
+    let heard = engine.happened(session, HookPayload::PreCompact).await;
     assert_eq!(heard.stopped.as_deref(), Some("the hook one has ended the session: start anew"));
     assert!(session.is_cancelled());
-    assert_eq!(engine.session_ended(session).await, windlass_core::Heard::default());
+    assert_eq!(engine.session_ended(session).await, windlass_core::HookOutcome::default());
     let two: Vec<String> = log.lines().into_iter().filter(|line| line.starts_with("two")).collect();
     assert_eq!(
         two,
@@ -495,7 +498,7 @@ async fn hooks_get_events_other_than_calls() {
 }
 
 /// A hook that hangs at this moment.
-struct StuckHook(Moment);
+struct StuckHook(HookPoint);
 
 impl Hook for StuckHook {
     fn name(&self) -> &'static str {
@@ -515,13 +518,13 @@ impl Hook for StuckHook {
     }
 }
 
-fn stuck(moment: Moment) -> Setup {
+fn stuck(moment: HookPoint) -> Setup {
     Setup::with([MockTool::named("noop")], |builder| builder.hook(Arc::new(StuckHook(moment))))
 }
 
 #[tokio::test(start_paused = true)]
 async fn call_that_waits_for_a_hook_can_be_stopped() {
-    for moment in [Moment::PreTool, Moment::PostTool] {
+    for moment in [HookPoint::PreTool, HookPoint::PostTool] {
         let setup = stuck(moment);
         let running = setup.spawn(call("noop"));
         tokio::task::yield_now().await;
@@ -532,7 +535,7 @@ async fn call_that_waits_for_a_hook_can_be_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn hook_has_a_time_limit_before_and_after_the_run() {
-    let setup = stuck(Moment::PreTool);
+    let setup = stuck(HookPoint::PreTool);
     let result = setup.call("noop", json!({})).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(
@@ -540,7 +543,7 @@ async fn hook_has_a_time_limit_before_and_after_the_run() {
         "{}",
         result.output.to_text()
     );
-    let mut setup = stuck(Moment::PostTool);
+    let mut setup = stuck(HookPoint::PostTool);
     assert_text(&setup.call("noop", json!({})).await, Outcome::Ok, "ok");
     let late = "the hook stuck failed at post_tool: it did not answer within 7 s";
     let warned =
@@ -553,7 +556,7 @@ async fn text_of_a_hook_is_redacted() {
     let log = Log::default();
     let says: HookFn = |what| {
         Ok(match what {
-            Happening::PostTool(..) => HookAnswer::go_on().with_context("use hunter2hunter2"),
+            HookPayload::PostTool(..) => HookAnswer::go_on().with_context("use hunter2hunter2"),
             _ => HookAnswer::go_on(),
         })
     };

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Document, Effects, Indexed, Kinds, Outcome, Output, Passage, Secrets, TextIndex, ToolError,
+    Document, EffectKinds, Effects, IndexedDocuments, Outcome, Output, Passage, Secrets, TextIndex,
+    ToolError,
 };
 
 use crate::support::Setup;
@@ -15,8 +16,8 @@ use crate::support::Setup;
 struct FindAllIndex(Mutex<Vec<(String, Document)>>);
 
 impl TextIndex for FindAllIndex {
-    fn indexed(&self, _: &str) -> Result<Indexed, ToolError> {
-        Ok(Indexed::default())
+    fn indexed(&self, _: &str) -> Result<IndexedDocuments, ToolError> {
+        Ok(IndexedDocuments::default())
     }
 
     fn put(&self, store: &str, documents: &[Document]) -> Result<(), ToolError> {
@@ -46,7 +47,7 @@ impl TextIndex for FindAllIndex {
 /// A tool that declares the index `manual`, adds a document to `store` and searches it.
 fn gather() -> MockTool {
     MockTool::named("gather")
-        .with_effects(Kinds::STATE, |_| Effects::state("index:manual"))
+        .with_effects(EffectKinds::STATE, |_| Effects::state("index:manual"))
         .answering(|cx, input| async move {
             let index = cx.index(input["store"].as_str().unwrap_or_default())?;
             let (id, fingerprint) = ("a".to_owned(), "1".to_owned());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CommandLine, Effect, Effects, EventKind, Kinds, Mode, Outcome, Output, Policy, Record,
+    CommandLine, Effect, EffectKinds, Effects, EventKind, Mode, Outcome, Output, Policy, Record,
     RecordKind, Session, SessionId, ToolCall,
 };
 
@@ -91,7 +91,8 @@ async fn refused_call_has_its_arguments_in_its_only_record() {
 #[tokio::test]
 async fn record_takes_any_file_name() {
     let path = r"$'caf\xe9\n.txt'";
-    let tool = MockTool::named("tool").with_effects(Kinds::READ, move |_| Effects::read(path));
+    let tool =
+        MockTool::named("tool").with_effects(EffectKinds::READ, move |_| Effects::read(path));
     let mut setup = Setup::of([tool]);
     assert_eq!(setup.call("tool", json!({})).await.outcome, Outcome::Ok);
     let effects = &setup.bodies()[0]["effects"];
@@ -109,7 +110,7 @@ async fn check(effects: Effects, fails: fn(RecordKind) -> bool, runs: usize) {
         let ran = Arc::new(AtomicUsize::new(0));
         let (counter, wanted) = (ran.clone(), effects.clone());
         let tool = MockTool::named("tool")
-            .with_effects(Kinds::ALL, move |_| wanted.clone())
+            .with_effects(EffectKinds::ALL, move |_| wanted.clone())
             .answering(move |_, _| {
                 counter.fetch_add(1, Ordering::SeqCst);
                 async {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Effects, Engine, Kinds, Outcome, Overrides, Predicate, Role, Session, SessionId,
+    EffectKinds, Effects, Engine, Outcome, Overrides, Predicate, Role, Session, SessionId,
 };
 
 use crate::support::{Setup, call, says};
@@ -55,11 +55,11 @@ async fn unknown_tool_without_any_tools_says_so() {
 fn tools_of_all_kinds() -> [MockTool; 5] {
     let of = |name, kinds| says(name, "ran").with_effects(kinds, |_| Effects::none());
     [
-        of("read", Kinds::READ),
-        of("fetch", Kinds::NET),
-        of("todo", Kinds::STATE),
-        of("bash", Kinds::EXEC),
-        of("write", Kinds::READ | Kinds::WRITE),
+        of("read", EffectKinds::READ),
+        of("fetch", EffectKinds::NET),
+        of("todo", EffectKinds::STATE),
+        of("bash", EffectKinds::EXEC),
+        of("write", EffectKinds::READ | EffectKinds::WRITE),
     ]
 }
 
@@ -91,9 +91,10 @@ async fn predicate_binds_listing_and_calls_alike() {
     check(Predicate::allow(["read", "nothing"]), &["read"]).await;
     check(Predicate::allow([""; 0]), &[]).await;
     check(Predicate::deny(["bash"]), &["read", "fetch", "todo", "write"]).await;
-    check(Predicate::Within(Kinds::READ), &["read"]).await;
+    check(Predicate::Within(EffectKinds::READ), &["read"]).await;
     check(Predicate::allow(["read", "bash"]).and(Predicate::deny(["bash"])), &["read"]).await;
-    check(Predicate::allow(["todo"]).or(Predicate::Within(Kinds::NET)), &["fetch", "todo"]).await;
+    check(Predicate::allow(["todo"]).or(Predicate::Within(EffectKinds::NET)), &["fetch", "todo"])
+        .await;
     check(Predicate::by(|name, _, session| session.id().as_str() == "s" && name < "f"), &["bash"])
         .await;
 }
@@ -134,7 +135,7 @@ proptest! {
         let grandchild = child.child(SessionId::new("g"), grandchild, &Overrides::default());
         for name in ALL_TOOLS {
             let admits = |session: &Session| {
-                let kinds = if name == "read" { Kinds::READ } else { Kinds::EXEC };
+                let kinds = if name == "read" { EffectKinds::READ } else { EffectKinds::EXEC };
                 session.predicate().admits(name, kinds, session)
             };
             prop_assert!(admits(&parent) || !admits(&child), "{name}");

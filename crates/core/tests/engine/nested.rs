@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, ApprovalRequest, Attendant, BoxFuture, Budget, Effects, EventKind, Kinds, Mode,
-    Outcome, Output, Overrides, Policy, Predicate, Reply, Session, SessionId, StateScope, ToolCall,
-    ToolError,
+    Answer, ApprovalRequest, Attendant, AttendantReply, BoxFuture, Budget, EffectKinds, Effects,
+    EventKind, Mode, Outcome, Output, Overrides, Policy, Predicate, Session, SessionId, StateScope,
+    ToolCall, ToolError,
 };
 
 use crate::support::{Setup, writes};
@@ -93,19 +93,19 @@ async fn deadlock_of_two_nested_calls_is_refused() {
     let barrier = Arc::new(tokio::sync::Barrier::new(2));
     let crossing = |name: &'static str, own: &'static str, other: &'static str| {
         let barrier = barrier.clone();
-        MockTool::named(name).with_effects(Kinds::WRITE, move |_| Effects::write(own)).answering(
-            move |cx, _| {
+        MockTool::named(name)
+            .with_effects(EffectKinds::WRITE, move |_| Effects::write(own))
+            .answering(move |cx, _| {
                 let barrier = barrier.clone();
                 async move {
                     barrier.wait().await;
                     let result = cx.call(ToolCall::new(other, json!({}))).await;
                     Ok(Output::text(format!("{:?}", result.code)))
                 }
-            },
-        )
+            })
     };
     let plain = |name: &'static str, path: &'static str| {
-        MockTool::named(name).with_effects(Kinds::WRITE, move |_| Effects::write(path))
+        MockTool::named(name).with_effects(EffectKinds::WRITE, move |_| Effects::write(path))
     };
     let setup = Setup::of([
         crossing("one", "a", "write_b"),
@@ -181,10 +181,10 @@ async fn stopped_outer_call_stops_calls_in_a_session_below() {
 struct SlowApprover;
 
 impl Attendant for SlowApprover {
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
         Box::pin(async {
             tokio::time::sleep(Duration::from_hours(1)).await;
-            Reply::Answered(Answer::allow())
+            AttendantReply::Answered(Answer::allow())
         })
     }
 }
@@ -345,8 +345,9 @@ fn tree_tool(values: &Arc<SharedValues>) -> MockTool {
         let path = format!("f{}", input["path"]);
         if input["writes"] == true { Effects::write(path) } else { Effects::read(path) }
     };
-    MockTool::named("node").with_effects(Kinds::READ.with(Kinds::WRITE), effects).answering(
-        move |cx, input| {
+    MockTool::named("node")
+        .with_effects(EffectKinds::READ.with(EffectKinds::WRITE), effects)
+        .answering(move |cx, input| {
             let values = values.clone();
             async move {
                 let path = usize::try_from(input["path"].as_u64().unwrap()).unwrap();
@@ -360,8 +361,7 @@ fn tree_tool(values: &Arc<SharedValues>) -> MockTool {
                 }
                 Ok(Output::text(saw.to_string()))
             }
-        },
-    )
+        })
 }
 
 proptest! {
@@ -442,7 +442,7 @@ async fn task_that_outlives_its_call_can_do_nothing_in_its_name() {
     let send = Arc::new(std::sync::Mutex::new(Some(send)));
     let (go, gone) = tokio::sync::watch::channel(false);
     let tool = MockTool::named("outer")
-        .with_effects(Kinds::STATE, |_| Effects::state("notes"))
+        .with_effects(EffectKinds::STATE, |_| Effects::state("notes"))
         .answering(move |cx, _| {
             let (send, mut gone) = (send.lock().unwrap().take(), gone.clone());
             async move {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Budget, Effects, Kinds, Outcome, Output, Overrides, Predicate, Session, SessionId, ToolCall,
+    Budget, EffectKinds, Effects, Outcome, Output, Overrides, Predicate, Session, SessionId,
+    ToolCall,
 };
 
 use crate::support::{Setup, assert_text, call, hangs, path_of};
@@ -44,7 +45,7 @@ async fn most_specific_time_limit_counts() {
 async fn relative_paths_start_at_the_most_specific_directory() {
     let place = |path: &str| Overrides { work_dir: Some(path.into()), ..Overrides::default() };
     let tool = MockTool::named("where")
-        .with_effects(Kinds::READ, |input| Effects::read(path_of(input)))
+        .with_effects(EffectKinds::READ, |input| Effects::read(path_of(input)))
         .answering(|cx, input| async move {
             let found = cx.files().resolve(path_of(&input).as_ref())?;
             assert!(cx.grant().may_read(&found.path));
@@ -66,7 +67,7 @@ async fn relative_paths_start_at_the_most_specific_directory() {
 
 #[tokio::test]
 async fn working_directory_outside_does_not_bypass_the_policy() {
-    let tool = MockTool::named("look").with_effects(Kinds::READ, |_| Effects::read("hosts"));
+    let tool = MockTool::named("look").with_effects(EffectKinds::READ, |_| Effects::read("hosts"));
     let outside = Overrides { work_dir: Some("/etc".into()), ..Overrides::default() };
     let setup = Setup::of([tool]).in_session(session(outside));
     let result = setup.call("look", json!({})).await;

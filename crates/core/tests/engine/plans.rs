@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::testing::{MockTool, plan_effects};
 use windlass_core::{
-    ApprovalRequest, BoxFuture, Context, DecidedBy, Decision, Effects, EngineBuilder, FunctionTool,
-    Handle, Happening, Hook, HookAnswer, HookEvent, Kinds, Mode, Outcome, Output, Overrides,
-    Planned, PlannedTool, Policy, Scene, Tool, ToolCall, ToolError,
+    ApprovalRequest, BoxFuture, Context, DecidedBy, Decision, EffectKinds, Effects, EngineBuilder,
+    FunctionTool, Hook, HookAnswer, HookEvent, HookPayload, Mode, Outcome, Output, Overrides,
+    PlanContext, Planned, PlannedTool, Policy, Tool, ToolCall, ToolError, ToolHandle,
 };
 
 use crate::support::{Log, MapHost, Setup, assert_text, path_of};
@@ -39,11 +39,11 @@ struct Plan {
 
 impl PlannedTool for CountingTool {
     const NAME: &'static str = "count";
-    const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
+    const KINDS: EffectKinds = EffectKinds::READ.with(EffectKinds::WRITE);
     type Args = Args;
     type Plan = Plan;
 
-    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+    fn plan(&self, args: Args, scene: &PlanContext<'_>) -> Result<Planned<Plan>, ToolError> {
         let number = self.plans.fetch_add(1, Ordering::SeqCst) + 1;
         self.log.add(format!("plan {number}"));
         if args.what == "fail" {
@@ -75,7 +75,7 @@ impl PlannedTool for CountingTool {
 fn setup(choose: impl FnOnce(EngineBuilder) -> EngineBuilder) -> (Setup, Log) {
     let tool = CountingTool::default();
     let log = tool.log.clone();
-    (Setup::on(Arc::new(MapHost::with(["a"])), [Handle::from(tool)], choose), log)
+    (Setup::on(Arc::new(MapHost::with(["a"])), [ToolHandle::from(tool)], choose), log)
 }
 
 /// Sets the mode `ask` and an attendant with this answer.
@@ -179,7 +179,7 @@ impl Hook for ReplaceArguments {
 
     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
         let input = match event.what {
-            Happening::PreTool(_) => self.0.clone(),
+            HookPayload::PreTool(_) => self.0.clone(),
             _ => None,
         };
         let answer = match input {
@@ -204,11 +204,11 @@ async fn doors_stop_a_plan_that_does_more_than_its_effects() {
     struct SlyTool;
     impl PlannedTool for SlyTool {
         const NAME: &'static str = "sly";
-        const KINDS: Kinds = Kinds::READ;
+        const KINDS: EffectKinds = EffectKinds::READ;
         type Args = Args;
         type Plan = PathBuf;
 
-        fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<PathBuf>, ToolError> {
+        fn plan(&self, args: Args, _: &PlanContext<'_>) -> Result<Planned<PathBuf>, ToolError> {
             Ok(Planned { effects: Effects::read("a"), plan: args.what.into() })
         }
 
@@ -217,7 +217,7 @@ async fn doors_stop_a_plan_that_does_more_than_its_effects() {
         }
     }
     let host = Arc::new(MapHost::with(["a", "b"]));
-    let setup = Setup::on(host, [Handle::from(SlyTool)], |builder| builder);
+    let setup = Setup::on(host, [ToolHandle::from(SlyTool)], |builder| builder);
     let look = |what: &str| setup.call("sly", json!({"what": what}));
     assert_text(&look("a").await, Outcome::Ok, "true");
     let result = look("b").await;
@@ -228,12 +228,13 @@ async fn doors_stop_a_plan_that_does_more_than_its_effects() {
 fn effects_of_a_tool_without_a_plan_are_computed_once() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
-    let tool = MockTool::named("mock").with_effects(Kinds::READ, move |input| {
+    let tool = MockTool::named("mock").with_effects(EffectKinds::READ, move |input| {
         count.fetch_add(1, Ordering::SeqCst);
         Effects::read(path_of(input))
     });
     let effects =
-        plan_effects(&MapHost::with(["a"]), &*Handle::from(tool), json!({"path": "a"})).unwrap();
+        plan_effects(&MapHost::with(["a"]), &*ToolHandle::from(tool), json!({"path": "a"}))
+            .unwrap();
     assert_eq!((effects.to_string().as_str(), asked.load(Ordering::SeqCst)), ("read a", 1));
 }
 
@@ -249,7 +250,7 @@ async fn tool_can_need_a_person_by_its_arguments_in_any_mode() {
     let pay = || {
         FunctionTool::new(
             "pay",
-            Kinds::NONE,
+            EffectKinds::NONE,
             |_: &Pay| Effects::none(),
             |_, _| async { Ok(Output::text("paid")) },
         )
@@ -284,7 +285,7 @@ struct LongRunningTool;
 
 impl Tool for LongRunningTool {
     const NAME: &'static str = "patient";
-    const KINDS: Kinds = Kinds::NONE;
+    const KINDS: EffectKinds = EffectKinds::NONE;
     type Args = NoArguments;
 
     fn effects(&self, _: &NoArguments) -> Effects {
@@ -315,7 +316,7 @@ async fn long_running_tool_has_only_an_explicit_time_limit() {
 async fn approval_of_a_tool_that_needs_a_person_is_never_remembered() {
     let pay = FunctionTool::new(
         "pay",
-        Kinds::WRITE,
+        EffectKinds::WRITE,
         |_: &Pay| Effects::write("a"),
         |_, _| async { Ok(Output::text("paid")) },
     )

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass_core::testing::{EmptyHost, MockTool};
 use windlass_core::{
-    BoxFuture, CallId, Clock, CommandLine, Confinement, Effect, Effects, Files, Host, Job, Kinds,
-    MemoryOutputs, Outcome, Output, Outputs, Overrides, PrintedPiece, Process, ProcessChanges,
+    BoxFuture, CallId, Clock, CommandLine, Confinement, Effect, EffectKinds, Effects, Files, Host,
+    Job, MemoryOutputs, Outcome, Output, Outputs, Overrides, PrintedPiece, Process, ProcessChanges,
     ProcessEnd, ProcessRequest, Processes, Program, Secrets, Signal, ToolCall, ToolError, Tracking,
 };
 
@@ -111,7 +111,9 @@ async fn pieces(prints: &[&[u8]]) -> (Vec<PrintedPiece>, String) {
     let (outputs, seen) = (Arc::new(MemoryOutputs::default()), Arc::new(Mutex::new(Vec::new())));
     let told = seen.clone();
     let tool = MockTool::named("play")
-        .with_effects(Kinds::EXEC, |_| Effects::from(Effect::Exec(CommandLine::words(["play"]))))
+        .with_effects(EffectKinds::EXEC, |_| {
+            Effects::from(Effect::Exec(CommandLine::words(["play"])))
+        })
         .answering(move |cx, _| {
             let told = told.clone();
             async move {
@@ -153,7 +155,9 @@ async fn secrets_are_redacted_at_every_cut() {
 async fn stopped_call_gets_output_that_was_not_read_yet() {
     let machine = Machine { prints: vec![b"printed\n".to_vec()], is_slow: true, ..<_>::default() };
     let tool = MockTool::named("play")
-        .with_effects(Kinds::EXEC, |_| Effects::from(Effect::Exec(CommandLine::words(["play"]))))
+        .with_effects(EffectKinds::EXEC, |_| {
+            Effects::from(Effect::Exec(CommandLine::words(["play"])))
+        })
         .answering(move |cx, _| async move {
             let directory = cx.files().resolve(".".as_ref())?;
             let request = ProcessRequest::new(Program::words(["play"]), directory);
@@ -188,7 +192,9 @@ async fn repeated_reads_reveal_no_part_of_a_secret() {
     let text = format!("{}{SECRET} and {SECRET}{}", "some lines\n".repeat(5), " more".repeat(20));
     let machine = Machine { prints: vec![text.clone().into_bytes()], ..Machine::default() };
     let tool = MockTool::named("play")
-        .with_effects(Kinds::EXEC, |_| Effects::from(Effect::Exec(CommandLine::words(["play"]))))
+        .with_effects(EffectKinds::EXEC, |_| {
+            Effects::from(Effect::Exec(CommandLine::words(["play"])))
+        })
         .answering(move |cx, _| async move {
             let directory = cx.files().resolve(".".as_ref())?;
             let request = ProcessRequest::new(Program::words(["play"]), directory);

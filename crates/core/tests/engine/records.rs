@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, ApprovalAnswered, ApprovalAsked, BoxFuture, CallId, Effects, Event, EventKind, Filter,
-    Journal, JournalError, Kinds, Limits, Listening, MessageNote, Mode, Outcome, Output, Overrides,
-    Policy, Principal, Question, QuestionAnswer, QuestionAnswered, QuestionAsked, Receipt, Record,
-    RecordKind, Reply, RequestNote, Scope, Secrets, Selection, SessionId, SessionNote, Speaker,
-    StateNote, Subscription, TaskNote, TaskState, ToolCall,
+    Answer, ApprovalAnswered, ApprovalAsked, AttendantReply, BoxFuture, CallId, EffectKinds,
+    Effects, Event, EventAttendant, EventFilter, EventKind, Journal, JournalError, MessageAuthor,
+    MessageNote, Mode, Outcome, Output, Overrides, Policy, Principal, Question, QuestionAnswer,
+    QuestionAnswered, QuestionAsked, Record, RecordKind, RecordReceipt, RequestNote, Scope,
+    Secrets, Selection, SessionId, SessionLimits, SessionNote, StateNote, Subscription, TaskNote,
+    TaskState, ToolCall,
 };
 
 use crate::support::{FailingJournal, Setup, call, says, writes};
@@ -35,13 +36,13 @@ impl SlowJournal {
 }
 
 impl Journal for SlowJournal {
-    fn append(&self, _: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+    fn append(&self, _: Record) -> BoxFuture<'static, Result<RecordReceipt, JournalError>> {
         let mut taken = self.taken.lock().unwrap();
         *taken += 1;
         let (number, mut gate) = (*taken, self.gate.subscribe());
         Box::pin(async move {
             gate.wait_for(|safe| *safe >= number).await.unwrap();
-            Ok(Receipt::later(move || Box::pin(async move { Some(number) })))
+            Ok(RecordReceipt::later(move || Box::pin(async move { Some(number) })))
         })
     }
 }
@@ -52,7 +53,7 @@ fn setup_with_slow_journal(effects: Effects) -> (Setup, Arc<SlowJournal>, Arc<No
     let (journal, ran) = (SlowJournal::new(), Arc::new(Notify::new()));
     let runs = ran.clone();
     let tool = MockTool::named("tool")
-        .with_effects(Kinds::ALL, move |_| effects.clone())
+        .with_effects(EffectKinds::ALL, move |_| effects.clone())
         .answering(move |cx, _| {
             cx.output("1");
             runs.notify_one();
@@ -108,7 +109,7 @@ async fn call_with_side_effects_waits_for_the_record_of_its_beginning() {
 #[tokio::test]
 async fn live_output_is_published_at_once() {
     let (setup, journal, ran) = setup_with_slow_journal(Effects::read("a"));
-    let mut live = setup.engine.subscribe_to(Filter::session(setup.session.id()).only_live());
+    let mut live = setup.engine.subscribe_to(EventFilter::session(setup.session.id()).only_live());
     let running = setup.spawn(call("tool"));
     ran.notified().await;
     assert_eq!(names(&mut live), [("output", None)]);
@@ -197,12 +198,12 @@ async fn failed_beginning_is_not_published_and_the_end_is_published_once() {
 async fn session_filter_passes_events_of_sessions_below_and_of_no_others() {
     let setup = Setup::of([says("look", "seen")]);
     let below = |session: &windlass_core::Session, id: &str| {
-        Arc::new(session.child(SessionId::new(id), Limits::default(), &Overrides::default()))
+        Arc::new(session.child(SessionId::new(id), SessionLimits::default(), &Overrides::default()))
     };
     let child = below(&setup.session, "child");
     let grandchild = below(&child, "grandchild");
-    let mut host = setup.engine.subscribe_to(Filter::session(setup.session.id()));
-    let mut agent = setup.engine.subscribe_to(Filter::session(child.id()));
+    let mut host = setup.engine.subscribe_to(EventFilter::session(setup.session.id()));
+    let mut agent = setup.engine.subscribe_to(EventFilter::session(child.id()));
     for session in [&setup.session, &child, &grandchild, &setup.engine.new_session()] {
         setup.engine.call(session, call("look")).await;
     }
@@ -220,7 +221,7 @@ async fn session_filter_passes_events_of_sessions_below_and_of_no_others() {
 /// Makes an engine that asks, with a tool that writes and one that asks a question. `Ada Lovelace` is a secret.
 fn asking() -> Setup {
     let choose = MockTool::named("choose")
-        .with_effects(Kinds::STATE, |_| Effects::state("question"))
+        .with_effects(EffectKinds::STATE, |_| Effects::state("question"))
         .answering(|cx, _| async move {
             cx.people()?.ask(&[Question::new("Which?", ["a", "b"])]).await?;
             Ok(Output::text("chosen"))
@@ -258,7 +259,7 @@ async fn approvals_are_recorded_when_asked_and_once_when_answered() {
                 std::mem::forget(there);
                 running
             } else {
-                std::mem::forget(setup.engine.attend_all(Listening::default()));
+                std::mem::forget(setup.engine.attend_all(EventAttendant::default()));
                 let running = setup.spawn(call("deploy"));
                 let request = setup.asked().await;
                 setup.engine.answer(&request.id, answer).await.unwrap();
@@ -287,15 +288,15 @@ impl windlass_core::Attendant for FixedAnswer {
     fn approve<'a>(
         &'a self,
         _: &'a windlass_core::ApprovalRequest,
-    ) -> BoxFuture<'a, Reply<Answer>> {
-        Box::pin(std::future::ready(Reply::Answered(self.0.clone())))
+    ) -> BoxFuture<'a, AttendantReply<Answer>> {
+        Box::pin(std::future::ready(AttendantReply::Answered(self.0.clone())))
     }
 }
 
 #[tokio::test]
 async fn only_the_first_answer_is_recorded() {
     let mut setup = asking();
-    let _there = setup.engine.attend_all(Listening::default());
+    let _there = setup.engine.attend_all(EventAttendant::default());
     let running = setup.spawn(call("deploy"));
     let id = setup.asked().await.id.clone();
     setup.engine.answer(&id, Answer::allow()).await.unwrap();
@@ -312,7 +313,7 @@ async fn only_the_first_answer_is_recorded() {
 #[tokio::test]
 async fn questions_are_recorded_with_their_answers() {
     let mut setup = asking();
-    let _there = setup.engine.attend_all(Listening::default());
+    let _there = setup.engine.attend_all(EventAttendant::default());
     let running = setup.spawn(call("choose"));
     let request = setup
         .next(|event| match event.kind {
@@ -337,7 +338,7 @@ async fn front_doors_record_messages_requests_state_and_tasks() {
     let call = CallId::new("c9");
     let notes: [(SessionNote, &str, Value, Value); 4] = [
         (
-            MessageNote::new(Speaker::Person, "I am Ada Lovelace").into(),
+            MessageNote::new(MessageAuthor::Person, "I am Ada Lovelace").into(),
             "message",
             json!({"v": 2, "role": "person", "text": "I am [secret NAME]"}),
             json!({"role": "person", "text": "I am [secret NAME]"}),
@@ -398,7 +399,7 @@ async fn note_that_cannot_be_recorded_is_not_published() {
     let mut setup = Setup::with([says("look", "")], |builder| {
         builder.journal(Arc::new(FailingJournal { fails: |_| true }))
     });
-    let note = MessageNote::new(Speaker::Model, "hello");
+    let note = MessageNote::new(MessageAuthor::Model, "hello");
     assert!(setup.engine.record(&setup.session, note).await.is_err());
     assert!(setup.told().await.is_empty());
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CallId, Content, Effect, Effects, EventKind, Kinds, Listening, MemoryOutputs, Mode, Outcome,
-    Output, Outputs, Policy, Secrets, ToolCall, ToolError,
+    CallId, Content, Effect, EffectKinds, Effects, EventAttendant, EventKind, MemoryOutputs, Mode,
+    Outcome, Output, Outputs, Policy, Secrets, ToolCall, ToolError,
 };
 
 use crate::support::{Setup, assert_text, hangs};
@@ -76,7 +76,7 @@ async fn every_part_of_an_output_is_redacted() {
 #[tokio::test]
 async fn errors_arguments_and_effects_are_redacted() {
     let tool = MockTool::named("login")
-        .with_effects(Kinds::WRITE, |_| Effects::write(format!("/w/{SECRET}")))
+        .with_effects(EffectKinds::WRITE, |_| Effects::write(format!("/w/{SECRET}")))
         .answering(|_, input| async move {
             assert_eq!(input["password"], SECRET, "the tool itself gets the original arguments");
             Err(ToolError::failed(format!("{SECRET} is wrong")).hint(format!("try not {SECRET}")))
@@ -95,12 +95,12 @@ async fn errors_arguments_and_effects_are_redacted() {
 
 #[tokio::test(start_paused = true)]
 async fn person_is_asked_without_seeing_the_secret() {
-    let tool = MockTool::named("login").with_effects(Kinds::WRITE, |_| Effects::write("out"));
+    let tool = MockTool::named("login").with_effects(EffectKinds::WRITE, |_| Effects::write("out"));
     let mut setup = Setup::with([tool], |builder| {
         builder
             .secrets(secrets())
             .policy(Policy::new(Mode::Ask))
-            .attendant(Listening { patience: Some(Duration::from_secs(1)) })
+            .attendant(EventAttendant { patience: Some(Duration::from_secs(1)) })
     });
     let running = setup.spawn(ToolCall::new("login", json!({"password": SECRET})));
     let request = setup
@@ -212,7 +212,7 @@ fn core_of(form: &str) -> &str {
 /// A tool that returns its argument in every way that a tool can.
 fn leaky() -> MockTool {
     MockTool::named("leaky")
-        .with_effects(Kinds::WRITE, |input| {
+        .with_effects(EffectKinds::WRITE, |input| {
             Effects::write(format!("/w/{}", input["form"].as_str().unwrap_or_default()))
         })
         .answering(|cx, input| async move {
@@ -277,7 +277,7 @@ async fn no_encoding_of_a_secret_leaves_in_any_way() {
 #[tokio::test]
 async fn tool_gets_only_the_secrets_that_were_granted() {
     let tool = MockTool::named("login")
-        .with_effects(Kinds::SECRET, |input| {
+        .with_effects(EffectKinds::SECRET, |input| {
             Effect::Secret(input["declares"].as_str().unwrap_or_default().into()).into()
         })
         .answering(|cx, input| async move {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, Approval, ApprovalRequest, Book, Effects, EngineBuilder, EventKind, Kinds, Listening,
-    MemoryBook, Mode, Outcome, Output, Overrides, Policy, Predicate, Scope, Session, SessionId,
-    Settled, ToolCall,
+    Answer, Approval, ApprovalRequest, ApprovalState, EffectKinds, Effects, EngineBuilder,
+    EventAttendant, EventKind, InquiryBook, MemoryBook, Mode, Outcome, Output, Overrides, Policy,
+    Predicate, Scope, Session, SessionId, ToolCall,
 };
 
 use crate::support::{Setup, path_of, says, writes};
@@ -24,14 +24,14 @@ type Approvals = MemoryBook<Approval>;
 
 /// Adds an attendant that waits for answers through the engine.
 fn attended(builder: EngineBuilder) -> EngineBuilder {
-    builder.attendant(Listening { patience: Some(ANSWER_TIMEOUT) })
+    builder.attendant(EventAttendant { patience: Some(ANSWER_TIMEOUT) })
 }
 
 /// Makes an engine that asks, with these attendants and this book.
 fn asking_engine(people: fn(EngineBuilder) -> EngineBuilder, book: &Arc<Approvals>) -> Setup {
     let book = book.clone();
     let write = says("write", "written")
-        .with_effects(Kinds::WRITE, |input: &Value| Effects::write(path_of(input)));
+        .with_effects(EffectKinds::WRITE, |input: &Value| Effects::write(path_of(input)));
     let tools = [writes(says("deploy", "deployed")), write];
     Setup::with(tools, move |builder| {
         people(builder.policy(Policy::new(Mode::Ask)).approval_book(book))
@@ -166,7 +166,10 @@ async fn approval_outlives_the_program() {
 
         let next = unattended_engine(&left).in_session(Session::new(setup.session.id().clone()));
         let pending = next.engine.approvals().await.unwrap();
-        assert_eq!(pending.iter().map(|one| &one.settled).collect::<Vec<_>>(), [&Settled::Pending]);
+        assert_eq!(
+            pending.iter().map(|one| &one.settled).collect::<Vec<_>>(),
+            [&ApprovalState::Pending]
+        );
         next.engine.answer(&request.id, answer).await.unwrap();
         let last = unattended_engine(&left).in_session(Session::new(setup.session.id().clone()));
         let result =
@@ -258,7 +261,7 @@ async fn resumed_call_keeps_its_agent_and_directory() {
     let book: Arc<Approvals> = Arc::default();
     let tools = || {
         let whoami = MockTool::named("whoami")
-            .with_effects(Kinds::WRITE, |input: &Value| Effects::write(path_of(input)))
+            .with_effects(EffectKinds::WRITE, |input: &Value| Effects::write(path_of(input)))
             .answering(|cx, _| async move {
                 let (session, overrides) = (cx.session(), cx.overrides());
                 let place = overrides.work_dir.clone().unwrap_or_default();

@@ -7,9 +7,10 @@ use std::time::SystemTime;
 use serde_json::json;
 use windlass_core::testing::{MemoryJournal, MockTool};
 use windlass_core::{
-    Answer, AnswerError, Approval, ApprovalId, ApprovalRequest, Attendant, Book, BoxFuture,
-    CallResult, Effects, Held, Journal, JournalError, Kinds, MemoryBook, Mode, Outcome, Output,
-    Policy, Receipt, Record, RecordKind, Reply, Scope, Session, SessionId, ToolCall,
+    Answer, AnswerError, Approval, ApprovalId, ApprovalRequest, Attendant, AttendantReply,
+    BoxFuture, CallResult, EffectKinds, Effects, InquiryBook, Journal, JournalError, MemoryBook,
+    Mode, Outcome, Output, Policy, Record, RecordKind, RecordReceipt, Scope, Session, SessionId,
+    ToolCall, WaitGuard,
 };
 
 use crate::support::Setup;
@@ -38,7 +39,7 @@ impl RemainingSteps {
 /// A book on the disk for a process that can be killed between two changes.
 struct MortalBook(Arc<MemoryBook<Approval>>, RemainingSteps);
 
-impl Book<Approval> for MortalBook {
+impl InquiryBook<Approval> for MortalBook {
     fn list(&self) -> Result<Vec<Approval>, String> {
         self.0.list()
     }
@@ -56,15 +57,15 @@ impl Book<Approval> for MortalBook {
         self.1.step().and_then(|()| self.0.update(id, change))
     }
     fn version(&self) -> u64 {
-        Book::<Approval>::version(&*self.0)
+        InquiryBook::<Approval>::version(&*self.0)
     }
-    fn hold(&self, id: &str) -> Result<Held, String> {
+    fn hold(&self, id: &str) -> Result<WaitGuard, String> {
         self.0.hold(id)
     }
     fn is_held(&self, id: &str) -> Result<bool, String> {
         self.0.is_held(id)
     }
-    fn claim(&self, id: &str) -> Result<Option<Held>, String> {
+    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
         self.0.claim(id)
     }
 }
@@ -73,7 +74,7 @@ impl Book<Approval> for MortalBook {
 struct MortalJournal(Arc<MemoryJournal>, RemainingSteps);
 
 impl Journal for MortalJournal {
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<RecordReceipt, JournalError>> {
         match self.1.step() {
             Ok(()) => self.0.append(record),
             Err(why) => Box::pin(std::future::ready(Err(JournalError(why)))),
@@ -85,8 +86,8 @@ impl Journal for MortalJournal {
 struct DeferEverything;
 
 impl Attendant for DeferEverything {
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-        Box::pin(std::future::ready(Reply::Deferred))
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
+        Box::pin(std::future::ready(AttendantReply::Deferred))
     }
 }
 
@@ -103,7 +104,7 @@ impl Disk {
     fn process(&self, steps_left: &RemainingSteps) -> Setup {
         let (runs, alive) = (self.runs.clone(), steps_left.clone());
         let write = MockTool::named("write")
-            .with_effects(Kinds::WRITE, |_| Effects::write("a"))
+            .with_effects(EffectKinds::WRITE, |_| Effects::write("a"))
             .answering(move |_, _| {
                 // A dead process runs nothing.
                 runs.fetch_add(usize::from(!alive.is_over()), Ordering::SeqCst);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Decision, Effects, Kinds, Limits, Mode, Outcome, Output, Overrides, Principal, Ruling, Session,
-    SessionId, ToolCall,
+    ActiveRule, Decision, EffectKinds, Effects, Mode, Outcome, Output, Overrides, Principal,
+    Session, SessionId, SessionLimits, ToolCall,
 };
 
 use crate::support::{MapHost, Setup, path_of, writes};
@@ -14,7 +14,7 @@ use crate::support::{MapHost, Setup, path_of, writes};
 /// A tool that reads the file of its argument `path`.
 fn reader() -> MockTool {
     MockTool::named("read")
-        .with_effects(Kinds::READ, |input| Effects::read(path_of(input)))
+        .with_effects(EffectKinds::READ, |input| Effects::read(path_of(input)))
         .answering(|cx, input| async move {
             cx.files().stat(path_of(&input).as_ref())?;
             Ok(Output::text("read"))
@@ -22,9 +22,9 @@ fn reader() -> MockTool {
 }
 
 /// Limits with one rule that denies.
-fn deny(rule: &str) -> Limits {
-    let ruling = Ruling::new(Decision::Deny, rule.parse().expect("a rule"));
-    Limits { rules: vec![ruling], ..Limits::default() }
+fn deny(rule: &str) -> SessionLimits {
+    let ruling = ActiveRule::new(Decision::Deny, rule.parse().expect("a rule"));
+    SessionLimits { rules: vec![ruling], ..SessionLimits::default() }
 }
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn rules_of_a_child_bind_the_child_and_not_its_parent() {
 async fn looser_mode_of_a_child_changes_nothing() {
     for (parent, child) in [(Mode::Deny, Mode::Yolo), (Mode::Yolo, Mode::Deny)] {
         let setup = Setup::of([writes(MockTool::named("write"))]);
-        let limits = |mode| Limits { mode: Some(mode), ..Limits::default() };
+        let limits = |mode| SessionLimits { mode: Some(mode), ..SessionLimits::default() };
         let id = SessionId::new("parent");
         let parent = setup.session.child(id, limits(parent), &Overrides::default());
         let id = SessionId::new("child");

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    BoxFuture, CommandLine, Effect, Effects, Happening, Hook, HookAnswer, HookEvent, Kinds, Mode,
-    Outcome, Output, Overrides, PathPattern, Policy, Predicate, Session, SessionId, ToolCall,
+    BoxFuture, CommandLine, Effect, EffectKinds, Effects, Hook, HookAnswer, HookEvent, HookPayload,
+    Mode, Outcome, Output, Overrides, PathPattern, Policy, Predicate, Session, SessionId, ToolCall,
     ToolError,
 };
 
@@ -96,7 +96,7 @@ type Finish = Box<dyn FnOnce(&Disk) -> String + Send>;
 fn tools(disk: &Disk) -> Vec<MockTool> {
     let tool = |name: &str, effects: fn(&Value) -> Effects, act: fn(&Disk, &Value) -> Finish| {
         let disk = disk.clone();
-        MockTool::named(name).with_effects(Kinds::ALL, effects).answering(move |_, input| {
+        MockTool::named(name).with_effects(EffectKinds::ALL, effects).answering(move |_, input| {
             let disk = disk.clone();
             async move {
                 let finish = act(&disk, &input);
@@ -193,7 +193,7 @@ impl Hook for SlowHook {
 
     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
         Box::pin(async move {
-            if let Happening::PreTool(call) = event.what {
+            if let HookPayload::PreTool(call) = event.what {
                 pause(&call.input["hook"]).await;
             }
             Ok(HookAnswer::go_on())
@@ -300,7 +300,7 @@ async fn check_overlap(effects: Vec<Effects>, overlap: bool) {
     let tools = effects.into_iter().enumerate().map(|(at, effects)| {
         let barrier = barrier.clone();
         MockTool::named(format!("tool{at}"))
-            .with_effects(Kinds::ALL, move |_| effects.clone())
+            .with_effects(EffectKinds::ALL, move |_| effects.clone())
             .answering(move |_, _| {
                 let barrier = barrier.clone();
                 async move {
@@ -382,13 +382,13 @@ async fn results_come_in_the_order_of_the_calls() {
 
 #[tokio::test]
 async fn failing_call_does_not_disturb_its_siblings() {
-    let write = |tool: MockTool| tool.with_effects(Kinds::WRITE, |_| Effects::write("out"));
+    let write = |tool: MockTool| tool.with_effects(EffectKinds::WRITE, |_| Effects::write("out"));
     let tools = [
         write(says("fine", "done")),
         write(MockTool::named("panics").answering(|_, _| async { panic!("oh no") })),
         write(MockTool::named("fails").answering(|_, _| async { Err(ToolError::failed("no")) })),
         write(MockTool::named("faults").answering(|_, _| async { Err(ToolError::internal("no")) })),
-        MockTool::named("mad").with_effects(Kinds::NONE, |_| panic!("no effects today")),
+        MockTool::named("mad").with_effects(EffectKinds::NONE, |_| panic!("no effects today")),
     ];
     let setup = Setup::of(tools);
     let order = ["fine", "panics", "fine", "mad", "fails", "nope", "fine", "faults", "fine"];

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Decision, Effect, Effects, Expect, Kinds, Mode, Outcome, Output, PathPattern, Policy, Session,
-    SessionId, Step, To, ToolCall,
+    CommitStep, Decision, Effect, EffectKinds, Effects, ExpectedState, Mode, Outcome, Output,
+    PathPattern, Policy, Session, SessionId, TargetState, ToolCall,
 };
 
 use crate::support::{MapHost, Setup};
@@ -22,26 +22,27 @@ fn tools() -> [MockTool; 4] {
     let path = |input: &serde_json::Value| input["path"].as_str().unwrap().to_owned();
     let changed = move |input: &_| PathPattern::file(path(input));
     [
-        MockTool::named("read").with_effects(Kinds::READ, move |input| Effects::read(path(input))),
+        MockTool::named("read")
+            .with_effects(EffectKinds::READ, move |input| Effects::read(path(input))),
         MockTool::named("write")
-            .with_effects(Kinds::WRITE, move |input| Effect::Write(changed(input)).into()),
+            .with_effects(EffectKinds::WRITE, move |input| Effect::Write(changed(input)).into()),
         MockTool::named("remove")
-            .with_effects(Kinds::DELETE, move |input| Effect::Delete(changed(input)).into())
+            .with_effects(EffectKinds::DELETE, move |input| Effect::Delete(changed(input)).into())
             .answering(move |cx, input| async move {
                 let files = cx.files();
                 let place = files.resolve(path(&input).as_ref())?;
-                let seen = Expect::Same(windlass_core::Fingerprint {
+                let seen = ExpectedState::Same(windlass_core::Fingerprint {
                     device: 1,
                     inode: 1,
                     len: 1,
                     modified: 1,
                     changed: 1,
                 });
-                files.commit(&[Step::new(place, seen, To::Nothing)])?;
+                files.commit(&[CommitStep::new(place, seen, TargetState::Nothing)])?;
                 Ok(Output::text("removed"))
             }),
         MockTool::named("look")
-            .with_effects(Kinds::READ, move |input| Effects::read(path(input)))
+            .with_effects(EffectKinds::READ, move |input| Effects::read(path(input)))
             .answering(move |cx, input| async move {
                 let found = cx.files().stat(path(&input).as_ref())?;
                 Ok(Output::text(if found.is_some() { "there" } else { "nothing" }))

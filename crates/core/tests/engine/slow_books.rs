@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::join_all;
 use serde_json::json;
 use windlass_core::{
-    Answer, AnswerError, Approval, Book, Effects, Held, Inquiry as _, Kinds, Listening, MemoryBook,
-    Mode, Outcome, Policy, Scope, ToolCall,
+    Answer, AnswerError, Approval, EffectKinds, Effects, EventAttendant, Inquiry as _, InquiryBook,
+    MemoryBook, Mode, Outcome, Policy, Scope, ToolCall, WaitGuard,
 };
 
 use crate::support::{Setup, call, echo, path_of, says};
@@ -43,7 +43,7 @@ impl LockedBook {
     }
 }
 
-impl Book<Approval> for LockedBook {
+impl InquiryBook<Approval> for LockedBook {
     fn list(&self) -> Result<Vec<Approval>, String> {
         self.lists.fetch_add(1, Ordering::SeqCst);
         self.book.list()
@@ -58,9 +58,9 @@ impl Book<Approval> for LockedBook {
         self.wait_for_lock().take(id)
     }
     fn version(&self) -> u64 {
-        Book::<Approval>::version(&self.book)
+        InquiryBook::<Approval>::version(&self.book)
     }
-    fn hold(&self, id: &str) -> Result<Held, String> {
+    fn hold(&self, id: &str) -> Result<WaitGuard, String> {
         self.book.hold(id)
     }
     fn is_held(&self, id: &str) -> Result<bool, String> {
@@ -70,10 +70,11 @@ impl Book<Approval> for LockedBook {
 
 /// Makes an engine with the tools `write`, which asks, and `look`, which does not, and a listener that waits for answers.
 fn setup(book: &Arc<LockedBook>) -> Setup {
-    let write = echo("write").with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)));
+    let write =
+        echo("write").with_effects(EffectKinds::WRITE, |input| Effects::write(path_of(input)));
     Setup::with([write, says("look", "seen")], |builder| {
         let builder = builder.policy(Policy::new(Mode::Ask)).approval_book(book.clone());
-        builder.attendant(Listening::default())
+        builder.attendant(EventAttendant::default())
     })
 }
 

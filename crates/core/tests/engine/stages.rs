@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    ApprovalRequest, BoxFuture, Effects, Happening, Hook, HookAnswer, HookEvent, Journal,
-    JournalError, Kinds, Mode, Outcome, Output, Policy, Receipt, Record, ToolError,
+    ApprovalRequest, BoxFuture, EffectKinds, Effects, Hook, HookAnswer, HookEvent, HookPayload,
+    Journal, JournalError, Mode, Outcome, Output, Policy, Record, RecordReceipt, ToolError,
 };
 
 use crate::support::{Log, MapHost, Setup};
@@ -21,8 +21,8 @@ impl Hook for StageLogger {
 
     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
         match event.what {
-            Happening::PreTool(_) => self.0.add("hook before"),
-            Happening::PostTool(..) => self.0.add("hook after"),
+            HookPayload::PreTool(_) => self.0.add("hook before"),
+            HookPayload::PostTool(..) => self.0.add("hook after"),
             _ => {}
         }
         Box::pin(async { Ok(HookAnswer::go_on()) })
@@ -30,13 +30,13 @@ impl Hook for StageLogger {
 }
 
 impl Journal for StageLogger {
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<RecordReceipt, JournalError>> {
         let log = self.0.clone();
         let name = record.kind.as_str();
         log.add(format!("record {name}"));
         Box::pin(async move {
             log.add(format!("{name} is safe"));
-            Ok(Receipt::unnumbered())
+            Ok(RecordReceipt::unnumbered())
         })
     }
 }
@@ -47,7 +47,7 @@ fn watched(log: &Log) -> Setup {
     let (effects, run, approve) = (log.clone(), log.clone(), log.clone());
     let tool = MockTool::named("write")
         .with_schema(json!({"type": "object", "properties": {"path": {"type": "string"}}}))
-        .with_effects(Kinds::WRITE | Kinds::READ, move |input: &Value| {
+        .with_effects(EffectKinds::WRITE | EffectKinds::READ, move |input: &Value| {
             effects.add("effects");
             match input["path"].as_str() {
                 Some(path) => Effects::write(path),

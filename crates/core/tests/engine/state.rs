@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Effects, Kinds, MemoryState, Outcome, Output, RecordKind, Secrets, StateDoor, StatePlace,
+    EffectKinds, Effects, MemoryState, Outcome, Output, RecordKind, Secrets, StateDoor, StateOwner,
     StateScope, StateStore, ToolCall,
 };
 
@@ -22,7 +22,7 @@ fn scope_of(input: &Value) -> StateScope {
 
 /// A tool that declares the state `notes` and adds `text` under `key`.
 fn note() -> MockTool {
-    MockTool::named("note").with_effects(Kinds::STATE, |_| Effects::state("notes")).answering(
+    MockTool::named("note").with_effects(EffectKinds::STATE, |_| Effects::state("notes")).answering(
         |cx, input| async move {
             let key = input["key"].as_str().unwrap_or("notes");
             let all = cx.state().update(scope_of(&input), key, |old| {
@@ -68,12 +68,12 @@ async fn value_is_bounded_and_holds_no_secret() {
         builder.state_store(store.clone()).secrets(Secrets::new([("PIN", "0451-0451")]))
     });
     setup.call("note", json!({"scope": "person", "text": "it is 0451-0451"})).await;
-    let kept = store.get(&StatePlace::Person, "notes").expect("it is there").expect("one");
+    let kept = store.get(&StateOwner::Person, "notes").expect("it is there").expect("one");
     assert_eq!(kept.value, json!(["it is [secret PIN]"]));
     let long = "x".repeat(StateDoor::MAX_BYTES);
     let result = setup.call("note", json!({"scope": "person", "text": long})).await;
     assert_eq!(result.outcome, Outcome::Error);
-    assert_eq!(store.get(&StatePlace::Person, "notes").expect("it is there"), Some(kept));
+    assert_eq!(store.get(&StateOwner::Person, "notes").expect("it is there"), Some(kept));
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    BoxFuture, Event, EventKind, Handle, Loaded, Outcome, Session, SessionId, ToolError, Toolbox,
-    ToolboxError, Toolset,
+    BoxFuture, Event, EventKind, LoadedTools, Outcome, Session, SessionId, ToolError, ToolHandle,
+    Toolbox, ToolboxError, Toolset,
 };
 
 use crate::support::{Setup, assert_text, call, says, toolbox};
@@ -94,12 +94,12 @@ fn selection_keeps_the_order_and_names_missing_tools() {
 /// A toolset that loads these tools or fails, and counts its loads.
 struct CountingToolset {
     name: &'static str,
-    tools: Result<Vec<Handle>, &'static str>,
+    tools: Result<Vec<ToolHandle>, &'static str>,
     loads: AtomicUsize,
 }
 
 impl CountingToolset {
-    fn new(name: &'static str, tools: Result<Vec<Handle>, &'static str>) -> Arc<Self> {
+    fn new(name: &'static str, tools: Result<Vec<ToolHandle>, &'static str>) -> Arc<Self> {
         Arc::new(Self { name, tools, loads: AtomicUsize::new(0) })
     }
 
@@ -113,12 +113,12 @@ impl Toolset for CountingToolset {
         self.name
     }
 
-    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
+    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<LoadedTools, ToolError>> {
         self.loads.fetch_add(1, Ordering::SeqCst);
         let tools = self.tools.clone().map_err(ToolError::host_failed);
         Box::pin(async {
             tokio::task::yield_now().await;
-            tools.map(Loaded::from)
+            tools.map(LoadedTools::from)
         })
     }
 }
@@ -197,9 +197,9 @@ impl Toolset for PartialToolset {
         "half"
     }
 
-    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
+    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<LoadedTools, ToolError>> {
         let tools = vec![says("one", "1").into()];
-        Box::pin(async { Ok(Loaded { tools, warnings: vec!["two is not there".into()] }) })
+        Box::pin(async { Ok(LoadedTools { tools, warnings: vec!["two is not there".into()] }) })
     }
 }
 
@@ -224,7 +224,7 @@ impl Toolset for StuckToolset {
         "stuck"
     }
 
-    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
+    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<LoadedTools, ToolError>> {
         Box::pin(std::future::pending())
     }
 }

@@ -8,20 +8,20 @@ use serde_json::json;
 use tokio::sync::{Barrier, Notify};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    BoxFuture, Effects, Event, EventKind, Handle, Kinds, Loaded, Merge, Outcome, Output, Principal,
-    Session, SessionId, Spec, ToolError, ToolsChanged, Toolset,
+    BoxFuture, EffectKinds, Effects, Event, EventKind, LoadedTools, NameClash, Outcome, Output,
+    Principal, Session, SessionId, ToolError, ToolHandle, ToolSpec, ToolsChanged, Toolset,
 };
 
 use crate::support::{Setup, assert_text, call, says};
 
 /// Loads the tools for a session.
-type Load = dyn Fn(&Session) -> BoxFuture<'static, Result<Loaded, ToolError>> + Send + Sync;
+type Load = dyn Fn(&Session) -> BoxFuture<'static, Result<LoadedTools, ToolError>> + Send + Sync;
 
 /// A toolset with the behaviour that a test needs, and a count of its loads.
 struct TestToolset {
     name: &'static str,
     load: Box<Load>,
-    manifest: Option<Arc<[Spec]>>,
+    manifest: Option<Arc<[ToolSpec]>>,
     prefix: &'static str,
     is_per_session: bool,
     loads: AtomicUsize,
@@ -30,7 +30,7 @@ struct TestToolset {
 impl TestToolset {
     fn new<Fut>(name: &'static str, load: impl Fn(&Session) -> Fut + Send + Sync + 'static) -> Self
     where
-        Fut: Future<Output = Result<Loaded, ToolError>> + Send + 'static,
+        Fut: Future<Output = Result<LoadedTools, ToolError>> + Send + 'static,
     {
         Self {
             name,
@@ -43,8 +43,8 @@ impl TestToolset {
     }
 
     /// Makes a toolset whose tools load at once.
-    fn of(name: &'static str, tools: impl Fn() -> Vec<Handle> + Send + Sync + 'static) -> Self {
-        Self::new(name, move |_| std::future::ready(Ok(Loaded::from(tools()))))
+    fn of(name: &'static str, tools: impl Fn() -> Vec<ToolHandle> + Send + Sync + 'static) -> Self {
+        Self::new(name, move |_| std::future::ready(Ok(LoadedTools::from(tools()))))
     }
 
     fn loads(&self) -> usize {
@@ -57,7 +57,7 @@ impl Toolset for TestToolset {
         self.name
     }
 
-    fn load<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
+    fn load<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Result<LoadedTools, ToolError>> {
         self.loads.fetch_add(1, Ordering::SeqCst);
         (self.load)(session)
     }
@@ -66,7 +66,7 @@ impl Toolset for TestToolset {
         self.is_per_session
     }
 
-    fn manifest(&self) -> Option<Arc<[Spec]>> {
+    fn manifest(&self) -> Option<Arc<[ToolSpec]>> {
         self.manifest.clone()
     }
 
@@ -80,8 +80,8 @@ impl Toolset for TestToolset {
 }
 
 /// Returns the definition of a mock tool.
-fn spec(name: &str) -> Spec {
-    Handle::from(MockTool::named(name)).spec()
+fn spec(name: &str) -> ToolSpec {
+    ToolHandle::from(MockTool::named(name)).spec()
 }
 
 /// Makes an engine with these toolsets and no other tools.
@@ -179,7 +179,7 @@ async fn running_call_keeps_the_tool_that_it_began_with() {
 #[tokio::test]
 async fn cached_answer_is_dropped_with_its_tool() {
     let reads = |text: &'static str| {
-        says("look", text).with_effects(Kinds::READ, |_| Effects::read("a.md"))
+        says("look", text).with_effects(EffectKinds::READ, |_| Effects::read("a.md"))
     };
     let setup = with_toolsets(Vec::new());
     setup.engine.replace_tools("plugin", vec![reads("old").into()]);
@@ -191,8 +191,12 @@ async fn cached_answer_is_dropped_with_its_tool() {
 #[tokio::test]
 async fn owner_replaces_the_tool_of_another_only_if_configured() {
     for (merge, answer, warning) in [
-        (Merge::KeepFirst, "local", "a tool of mine was left out: there is a tool `read` already"),
-        (Merge::Replace, "mine", "`read` of mine replaces a tool of the same name"),
+        (
+            NameClash::KeepFirst,
+            "local",
+            "a tool of mine was left out: there is a tool `read` already",
+        ),
+        (NameClash::Replace, "mine", "`read` of mine replaces a tool of the same name"),
     ] {
         let tools = [says("read", "local"), says("write", "local")];
         let mut setup = Setup::with(tools, |builder| builder.merge("mine", merge));
@@ -215,7 +219,7 @@ async fn toolsets_load_in_parallel_and_are_listed_in_order() {
             let both = both.clone();
             async move {
                 both.wait().await;
-                Ok(Loaded::from(vec![says(tool, tool).into()]))
+                Ok(LoadedTools::from(vec![says(tool, tool).into()]))
             }
         }))
     };
@@ -234,7 +238,7 @@ async fn hanging_toolset_times_out_and_can_be_loaded_again() {
             if is_first {
                 std::future::pending::<()>().await;
             }
-            Ok(Loaded::from(vec![says("late", "here").into()]))
+            Ok(LoadedTools::from(vec![says("late", "here").into()]))
         }
     });
     let mut setup = with_toolsets(vec![Arc::new(hanging)]);
@@ -330,7 +334,7 @@ async fn failed_pinned_toolset_is_loaded_again_by_the_next_call() {
         std::future::ready(if is_first {
             Err(ToolError::host_failed("the server did not start"))
         } else {
-            Ok(Loaded::from(vec![says("search", "found").into()]))
+            Ok(LoadedTools::from(vec![says("search", "found").into()]))
         })
     });
     let manifest = Some(Arc::from([spec("search")]));
@@ -349,7 +353,7 @@ async fn per_session_toolset_gets_its_session() {
     let personal = TestToolset::new("personal", move |session| {
         let name = session.principal().to_string().replace("agent ", "");
         noted.lock().unwrap().push(name.clone());
-        std::future::ready(Ok(Loaded::from(vec![says(&format!("hello_{name}"), "hi").into()])))
+        std::future::ready(Ok(LoadedTools::from(vec![says(&format!("hello_{name}"), "hi").into()])))
     });
     let personal = TestToolset { is_per_session: true, ..personal };
     let mut setup =

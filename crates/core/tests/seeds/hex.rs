@@ -9,8 +9,8 @@ use std::sync::{Arc, RwLock};
 use serde_json::{Value, json};
 use windlass_core::testing::{EmptyHost, MockTool};
 use windlass_core::{
-    Answer, ApprovalRequest, Attendant, BoxFuture, Effects, Engine, Kinds, Outcome, Output, Reply,
-    Session, ToolCall, ToolError, Toolbox,
+    Answer, ApprovalRequest, Attendant, AttendantReply, BoxFuture, EffectKinds, Effects, Engine,
+    Outcome, Output, Session, ToolCall, ToolError, Toolbox,
 };
 use windlass_wire::{Format, read_calls, to_api};
 
@@ -35,7 +35,7 @@ async fn hex_example() {
         Ok(Output::text(input["message"].as_str().unwrap_or_default()))
     });
     let dangerous = MockTool::named("delete_file")
-        .with_effects(Kinds::DELETE, |input| Effects::delete(path_of(input)))
+        .with_effects(EffectKinds::DELETE, |input| Effects::delete(path_of(input)))
         .answering(
             |_, input| async move { Ok(Output::text(format!("Deleted {}", path_of(&input)))) },
         );
@@ -80,7 +80,7 @@ async fn hex_example_complete_workflow() {
         Ok(Output::text(format!("Contents of {path}")).with("path", path))
     });
     let write = MockTool::named("write_file")
-        .with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)))
+        .with_effects(EffectKinds::WRITE, |input| Effects::write(path_of(input)))
         .answering(|_, input| async move {
             let (path, bytes) = (path_of(&input), input["content"].as_str().map_or(0, str::len));
             Ok(Output::text(format!("Wrote {bytes} bytes to {path}"))
@@ -179,16 +179,19 @@ async fn hex_example_result_to_tool_result() {
 struct Refusing;
 
 impl Attendant for Refusing {
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, AttendantReply<Answer>> {
         let answer = Answer::deny(format!("asked about {}", request.effects));
-        Box::pin(std::future::ready(Reply::Answered(answer)))
+        Box::pin(std::future::ready(AttendantReply::Answered(answer)))
     }
 }
 
 #[tokio::test]
 async fn hex_readme_custom_tool_asks_by_path() {
     let tool = MockTool::named("my_tool")
-        .with_effects(Kinds::READ, |input| Effects::read(path_of(input)))
+        .with_effects(EffectKinds::READ, |input| Effects::read(path_of(input)))
         .answering(
             |_, input| async move { Ok(Output::text("done").with("path", path_of(&input))) },
         );

@@ -8,8 +8,8 @@ use std::time::Duration;
 use windlass_core::testing::FixedClock;
 use windlass_core::{
     Alteration, Altered, Attributes, Clock, FileError, FileErrorKind, FileKind, Files, Fingerprint,
-    Found, FoundBody, Host, OpenFile, Resolved, SessionId, Stat, To, Visitor, WalkOptions,
-    WalkReport, normalize,
+    FoundBody, FoundEntry, Host, OpenFile, Resolved, SessionId, Stat, TargetState, Visitor,
+    WalkOptions, WalkReport, normalize,
 };
 
 /// A host with files in `/w` that have a modification time and no content. It is 1,000 s after 1970.
@@ -116,21 +116,21 @@ impl Files for MapHost {
         Self::unsupported(root)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         let Ok(stat) = self.stat(path) else { return Ok(None) };
         let body = FoundBody::Symlink(path.path.clone());
-        Ok(Some(Found { stat, attributes: Attributes::default(), body }))
+        Ok(Some(FoundEntry { stat, attributes: Attributes::default(), body }))
     }
 
     /// Moves and removes files. Fails for other alterations, since files have no content.
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
         let gone = || FileError::new("change", &path.path, FileErrorKind::NotFound);
         match alteration.to {
-            To::Nothing => {
+            TargetState::Nothing => {
                 self.modified.lock().unwrap().remove(&path.path).ok_or_else(gone)?;
                 Ok(Altered { stat: None, in_place: false })
             }
-            To::Moved { from, .. } => {
+            TargetState::Moved { from, .. } => {
                 let mut modified = self.modified.lock().unwrap();
                 let age = modified.remove(&from.path).ok_or_else(gone)?;
                 modified.insert(path.path.clone(), age);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::testing::{EmptyHost, MemoryJournal, MockTool};
 use windlass_core::{
-    ApprovalRequest, BoxFuture, CallId, CallResult, CallStarted, Effects, Engine, EngineBuilder,
-    Event, EventKind, Handle, Host, Journal, JournalError, Kinds, Mode, Outcome, Output, Policy,
-    Receipt, Record, RecordKind, Session, Subscription, ToolCall, Toolbox,
+    ApprovalRequest, BoxFuture, CallId, CallResult, CallStarted, EffectKinds, Effects, Engine,
+    EngineBuilder, Event, EventKind, Host, Journal, JournalError, Mode, Outcome, Output, Policy,
+    Record, RecordKind, RecordReceipt, Session, Subscription, ToolCall, ToolHandle, Toolbox,
 };
 
 pub(crate) use host::MapHost;
@@ -25,12 +25,12 @@ pub(crate) struct Setup {
 
 impl Setup {
     /// Makes an engine with these tools on an empty host.
-    pub(crate) fn of<T: Into<Handle>>(tools: impl IntoIterator<Item = T>) -> Self {
+    pub(crate) fn of<T: Into<ToolHandle>>(tools: impl IntoIterator<Item = T>) -> Self {
         Self::with(tools, |builder| builder)
     }
 
     /// Makes an engine with these tools on an empty host, with changes to its builder.
-    pub(crate) fn with<T: Into<Handle>>(
+    pub(crate) fn with<T: Into<ToolHandle>>(
         tools: impl IntoIterator<Item = T>,
         choose: impl FnOnce(EngineBuilder) -> EngineBuilder,
     ) -> Self {
@@ -38,7 +38,7 @@ impl Setup {
     }
 
     /// Makes an engine with these tools on a host, with changes to its builder.
-    pub(crate) fn on<T: Into<Handle>>(
+    pub(crate) fn on<T: Into<ToolHandle>>(
         host: Arc<dyn Host>,
         tools: impl IntoIterator<Item = T>,
         choose: impl FnOnce(EngineBuilder) -> EngineBuilder,
@@ -144,7 +144,7 @@ fn describe(record: &Record) -> String {
 }
 
 /// Makes a toolbox of these tools.
-pub(crate) fn toolbox<T: Into<Handle>>(tools: impl IntoIterator<Item = T>) -> Toolbox {
+pub(crate) fn toolbox<T: Into<ToolHandle>>(tools: impl IntoIterator<Item = T>) -> Toolbox {
     let mut toolbox = Toolbox::new();
     for tool in tools {
         toolbox.add(tool).expect("a name of its own");
@@ -172,7 +172,7 @@ pub(crate) fn hangs(name: &str) -> MockTool {
 
 /// Gives a tool the effect to write `/w/out`, for which the mode `ask` asks.
 pub(crate) fn writes(tool: MockTool) -> MockTool {
-    tool.with_effects(Kinds::WRITE, |_| Effects::write("out"))
+    tool.with_effects(EffectKinds::WRITE, |_| Effects::write("out"))
 }
 
 /// Returns the argument `path`.
@@ -211,12 +211,12 @@ pub(crate) struct FailingJournal {
 }
 
 impl Journal for FailingJournal {
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<RecordReceipt, JournalError>> {
         let failed = (self.fails)(record.kind);
         let answer = if failed {
             Err(JournalError("the disk is full".into()))
         } else {
-            Ok(Receipt::unnumbered())
+            Ok(RecordReceipt::unnumbered())
         };
         Box::pin(std::future::ready(answer))
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_core::{Author, Kinds, Level, Moment, quote};
+use windlass_core::{Author, EffectKinds, HookPoint, SandboxLevel, quote};
 
 use super::{Fields, HookFileReader, is_misspelt};
 use crate::matcher::{PathMatch, regex_to_stars, tool_names};
@@ -14,7 +14,7 @@ impl HookFileReader<'_> {
     pub(super) fn read_hook(
         &mut self,
         place: &str,
-        moment: Moment,
+        moment: HookPoint,
         shape: HookShape,
         mut entry: Fields,
         matcher: Option<&str>,
@@ -66,7 +66,12 @@ impl HookFileReader<'_> {
     }
 
     /// Reads the command. An unreadable one becomes an empty command at a gate, which then refuses, and leaves out any other hook.
-    fn command(&mut self, place: &str, moment: Moment, entry: &mut Fields) -> Option<HookCommand> {
+    fn command(
+        &mut self,
+        place: &str,
+        moment: HookPoint,
+        entry: &mut Fields,
+    ) -> Option<HookCommand> {
         let words = |values: &[Value]| -> Option<Vec<String>> {
             values.iter().map(|value| value.as_str().map(str::to_owned)).collect()
         };
@@ -106,12 +111,14 @@ impl HookFileReader<'_> {
     fn matcher(
         &mut self,
         place: &str,
-        moment: Moment,
+        moment: HookPoint,
         entry: &mut Fields,
         tools: Option<&str>,
     ) -> HookMatcher {
-        let is_call =
-            matches!(moment, Moment::PreTool | Moment::PostTool | Moment::PermissionRequest);
+        let is_call = matches!(
+            moment,
+            HookPoint::PreTool | HookPoint::PostTool | HookPoint::PermissionRequest
+        );
         let mut matcher = HookMatcher::default();
         if let Some(tools) = tools {
             if is_call {
@@ -181,7 +188,7 @@ impl HookFileReader<'_> {
     fn gate_and_heard(
         &mut self,
         place: &str,
-        moment: Moment,
+        moment: HookPoint,
         entry: &mut Fields,
     ) -> (Option<bool>, bool) {
         let mut gate = self.flag(place, entry, "gate");
@@ -230,28 +237,28 @@ impl HookFileReader<'_> {
     }
 
     /// Reads the confinement. Hooks of a workspace are always read-only.
-    fn sandbox(&mut self, place: &str, entry: &mut Fields) -> Level {
-        let Some(text) = self.text(place, entry, "sandbox") else { return Level::ReadOnly };
+    fn sandbox(&mut self, place: &str, entry: &mut Fields) -> SandboxLevel {
+        let Some(text) = self.text(place, entry, "sandbox") else { return SandboxLevel::ReadOnly };
         match text.parse() {
-            Ok(Level::ReadOnly) => Level::ReadOnly,
+            Ok(SandboxLevel::ReadOnly) => SandboxLevel::ReadOnly,
             Ok(_) if self.file.author == Author::Workspace => {
                 self.warn(
                     place,
                     "`sandbox`: a hook of a workspace cannot change anything; it is read-only",
                 );
-                Level::ReadOnly
+                SandboxLevel::ReadOnly
             }
-            Ok(Level::Staged | Level::Discard) => {
+            Ok(SandboxLevel::Staged | SandboxLevel::Discard) => {
                 self.warn(
                     place,
                     "`sandbox`: changes by a hook cannot be approved; it is read-only",
                 );
-                Level::ReadOnly
+                SandboxLevel::ReadOnly
             }
             Ok(level) => level,
             Err(why) => {
                 self.report_unknown_word(place, &text, &why, "; it is read-only");
-                Level::ReadOnly
+                SandboxLevel::ReadOnly
             }
         }
     }
@@ -293,11 +300,11 @@ impl HookFileReader<'_> {
     }
 
     /// Parses a list of effects; `None` (everything) if one is unknown.
-    fn effects(&mut self, place: &str, text: &str) -> Option<Kinds> {
-        let mut kinds = Kinds::NONE;
+    fn effects(&mut self, place: &str, text: &str) -> Option<EffectKinds> {
+        let mut kinds = EffectKinds::NONE;
         for name in text.split('|').map(str::trim) {
-            let Some(kind) = Kinds::named(name) else {
-                let known = Kinds::ALL.names().join(", ");
+            let Some(kind) = EffectKinds::named(name) else {
+                let known = EffectKinds::ALL.names().join(", ");
                 let why = format!("there is no effect `{name}`: it is one of {known}");
                 self.report_unknown_word(
                     place,

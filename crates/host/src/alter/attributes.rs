@@ -4,7 +4,7 @@ use std::fs::File;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use windlass_core::{Altered, Attributes, Expect, FileErrorKind, FileKind, Resolved};
+use windlass_core::{Altered, Attributes, ExpectedState, FileErrorKind, FileKind, Resolved};
 
 use super::target::{OldObject, Target};
 use super::{stale_if_missing, stat_failed, sync_failed};
@@ -19,10 +19,10 @@ use crate::kernel::{
 pub(super) fn change(
     files: &LocalFiles,
     path: &Resolved,
-    expect: Expect,
+    expect: ExpectedState,
     wanted: &Attributes,
 ) -> Result<Altered, FileErrorKind> {
-    let Expect::Same(seen) = expect else {
+    let ExpectedState::Same(seen) = expect else {
         // The caller expects no object, so there is none whose attributes could change.
         return Err(match files.resolver.pin(path) {
             Ok(_) => FileErrorKind::Exists,

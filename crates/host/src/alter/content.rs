@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt as _};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
-use windlass_core::{Extent, Opened, Source};
+use windlass_core::{ContentSource, Extent, OpenedContent};
 
 /// Minimum bytes from which a copy first tries to share blocks with the original, and to keep holes.
 const MIN_CLONE_BYTES: u64 = 128 << 10;
@@ -15,17 +15,17 @@ const MIN_CLONE_BYTES: u64 = 128 << 10;
 const MAX_BYTES_PER_CALL: usize = 1 << 30;
 
 /// Writes all of the content at the beginning of a file, and returns its length. Bytes beyond that stay.
-pub(crate) fn write(to: &File, content: Source<'_>) -> io::Result<u64> {
+pub(crate) fn write(to: &File, content: ContentSource<'_>) -> io::Result<u64> {
     match content {
-        Source::Bytes(bytes) => {
+        ContentSource::Bytes(bytes) => {
             to.write_all_at(bytes, 0)?;
             Ok(bytes.len() as u64)
         }
-        Source::File(from) => copy(from, to),
-        Source::At(path) => copy(&File::open(path)?, to),
-        Source::Kept(kept) => match kept.open()? {
-            Opened::Bytes(bytes) => write(to, Source::Bytes(&bytes)),
-            Opened::File(from) => copy(&from, to),
+        ContentSource::File(from) => copy(from, to),
+        ContentSource::At(path) => copy(&File::open(path)?, to),
+        ContentSource::Kept(kept) => match kept.open()? {
+            OpenedContent::Bytes(bytes) => write(to, ContentSource::Bytes(&bytes)),
+            OpenedContent::File(from) => copy(&from, to),
         },
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn copy(from: &File, to: &File) -> io::Result<u64> {
 /// Copies by reading and writing: for sparse files, and where the kernel cannot copy between the two file systems.
 fn copy_extents(from: &File, to: &File) -> io::Result<u64> {
     let mut at = 0;
-    let len = Source::File(from).visit(&mut |extent| {
+    let len = ContentSource::File(from).visit(&mut |extent| {
         match extent {
             Extent::Data(bytes) => {
                 to.write_all_at(bytes, at)?;

@@ -4,7 +4,7 @@ use std::os::fd::AsFd as _;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use windlass_core::{Altered, FileErrorKind, FileKind, Resolved, Source};
+use windlass_core::{Altered, ContentSource, FileErrorKind, FileKind, Resolved};
 
 use super::file::NewFile;
 use super::parents::Parents;
@@ -46,12 +46,12 @@ pub(super) fn create(
 
 /// Returns whether content is so large that it pays to check first that the name is free. The kernel refuses a taken name anyway, but only
 /// after everything is written.
-fn is_large(content: Source<'_>) -> bool {
+fn is_large(content: ContentSource<'_>) -> bool {
     const LARGE_BYTES: usize = 64 << 10;
     match content {
-        Source::Bytes(bytes) => bytes.len() >= LARGE_BYTES,
-        Source::File(_) | Source::At(_) => true,
-        Source::Kept(kept) => kept.length() >= LARGE_BYTES as u64,
+        ContentSource::Bytes(bytes) => bytes.len() >= LARGE_BYTES,
+        ContentSource::File(_) | ContentSource::At(_) => true,
+        ContentSource::Kept(kept) => kept.length() >= LARGE_BYTES as u64,
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
-use windlass_core::{Altered, Attributes, Expect, FileErrorKind, FileKind, Resolved};
+use windlass_core::{Altered, Attributes, ExpectedState, FileErrorKind, FileKind, Resolved};
 
 use super::parents::{Parents, open_created};
 use super::target::Target;
@@ -17,12 +17,12 @@ use crate::kernel::{error_kind, stat, stat_child};
 pub(super) fn make(
     files: &LocalFiles,
     path: &Resolved,
-    expect: Expect,
+    expect: ExpectedState,
     wanted: Option<&Attributes>,
 ) -> Result<Altered, FileErrorKind> {
     match expect {
-        Expect::Absent => create(files, path, wanted),
-        Expect::Same(seen) => {
+        ExpectedState::Absent => create(files, path, wanted),
+        ExpectedState::Same(seen) => {
             let found = Target::open(&files.resolver, path, seen)?.check_unchanged()?;
             match (found.stat.kind, wanted) {
                 (FileKind::Directory, Some(wanted)) => change::change(files, path, expect, wanted),

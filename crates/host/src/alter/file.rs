@@ -1,7 +1,7 @@
 //! Writes a regular file, new or existing.
 
 use rustix::io::Errno;
-use windlass_core::{Altered, Attributes, Expect, FileErrorKind, Resolved, Source};
+use windlass_core::{Altered, Attributes, ContentSource, ExpectedState, FileErrorKind, Resolved};
 
 use super::temporary::{TemporaryStyle, as_errno};
 use super::{create, replace};
@@ -11,7 +11,7 @@ use crate::kernel::Lookup;
 /// Content and attributes that a file will have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewFile<'a> {
-    pub(super) content: Source<'a>,
+    pub(super) content: ContentSource<'a>,
     pub(super) attributes: Option<&'a Attributes>,
     /// Name for the temporary file; `None` for a random one.
     pub(super) temporary: Option<&'a str>,
@@ -28,12 +28,12 @@ impl NewFile<'_> {
 pub(super) fn write(
     files: &LocalFiles,
     path: &Resolved,
-    expect: Expect,
+    expect: ExpectedState,
     new: &NewFile<'_>,
 ) -> Result<Altered, FileErrorKind> {
     let attempt = |style| match expect {
-        Expect::Absent => create::create(files, path, new, style),
-        Expect::Same(seen) => replace::replace(files, path, seen, new, style),
+        ExpectedState::Absent => create::create(files, path, new, style),
+        ExpectedState::Same(seen) => replace::replace(files, path, seen, new, style),
     };
     let style = best_style(files.resolver.lookup(), new);
     match attempt(style) {

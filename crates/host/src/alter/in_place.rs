@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use windlass_core::{Altered, Attributes, FileErrorKind, Source};
+use windlass_core::{Altered, Attributes, ContentSource, FileErrorKind};
 
 use super::content;
 use super::file::NewFile;
@@ -136,14 +136,14 @@ impl SavedContent {
             content::copy(reader, &copy.file)?;
             return Ok(Self::Disk(copy.file.try_clone()?));
         }
-        Ok(Self::Memory(Source::File(reader).read()?.into_owned()))
+        Ok(Self::Memory(ContentSource::File(reader).read()?.into_owned()))
     }
 
     /// Restores content, mode and owner as far as possible. The caller reports the error that made this necessary.
     fn restore(&self, file: &File, old: &OldObject, durability: SyncPolicy) {
         let source = match self {
-            Self::Memory(bytes) => Source::Bytes(bytes),
-            Self::Disk(copy) => Source::File(copy),
+            Self::Memory(bytes) => ContentSource::Bytes(bytes),
+            Self::Disk(copy) => ContentSource::File(copy),
         };
         drop(content::write(file, source).and_then(|len| file.set_len(len)));
         let (mode, owner) = (Some(old.stat.mode), Some(old.owner));

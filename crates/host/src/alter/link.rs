@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 use windlass_core::{
-    Alteration, Altered, Expect, FileErrorKind, FileKind, Fingerprint, Resolved, Stat,
+    Alteration, Altered, ExpectedState, FileErrorKind, FileKind, Fingerprint, Resolved, Stat,
 };
 
 use super::parents::Parents;
@@ -46,7 +46,7 @@ pub(super) fn hard(
     source.check_unchanged_file()?;
     let _locked = source.lock()?;
     let found = source.check_unchanged()?;
-    if let Expect::Same(there) = alteration.expect
+    if let ExpectedState::Same(there) = alteration.expect
         && there.is_same_object(&seen)
     {
         // The path is a name of that file already.
@@ -94,8 +94,8 @@ fn create_link(
     make: &dyn Fn(BorrowedFd<'_>, &Path) -> Result<(), Errno>,
 ) -> Result<Altered, FileErrorKind> {
     match alteration.expect {
-        Expect::Absent => create_at_free_path(files, path, make),
-        Expect::Same(seen) => {
+        ExpectedState::Absent => create_at_free_path(files, path, make),
+        ExpectedState::Same(seen) => {
             let target = Target::open(&files.resolver, path, seen)?;
             replace_by_link(files, &target, alteration.temporary, make)
         }

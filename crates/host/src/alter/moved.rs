@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 use windlass_core::{
-    Altered, Expect, FileError, FileErrorKind, FileKind, Fingerprint, Resolved, Stat,
+    Altered, ExpectedState, FileError, FileErrorKind, FileKind, Fingerprint, Resolved, Stat,
 };
 
 use super::parents::Parents;
@@ -21,7 +21,7 @@ use crate::kernel::{error_kind, file_error, stat_child};
 pub(super) fn move_here(
     files: &LocalFiles,
     to: &Resolved,
-    expect: Expect,
+    expect: ExpectedState,
     from: &Resolved,
     seen: Fingerprint,
 ) -> Result<Altered, FileError> {
@@ -29,8 +29,8 @@ pub(super) fn move_here(
         return Err(file_error("move", from, FileErrorKind::Exists));
     }
     let moved = match expect {
-        Expect::Absent => move_to_free_place(files, to, from, seen),
-        Expect::Same(there) => move_over(files, to, there, from, seen),
+        ExpectedState::Absent => move_to_free_place(files, to, from, seen),
+        ExpectedState::Same(there) => move_over(files, to, there, from, seen),
     };
     moved.map(altered_whole).map_err(|failed| match failed {
         MoveError::Destination(kind) => file_error("write", to, kind),

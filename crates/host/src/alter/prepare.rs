@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use windlass_core::{Alteration, Expect, FileErrorKind, Resolved, To};
+use windlass_core::{Alteration, ExpectedState, FileErrorKind, Resolved, TargetState};
 
 use super::create::initial_mode;
 use super::file::NewFile;
@@ -21,7 +21,8 @@ pub(crate) fn prepare(
     path: &Resolved,
     alteration: &Alteration<'_>,
 ) -> Result<Option<(u64, PathBuf)>, FileErrorKind> {
-    let (To::File { content, attributes }, Some(name)) = (alteration.to, alteration.temporary)
+    let (TargetState::File { content, attributes }, Some(name)) =
+        (alteration.to, alteration.temporary)
     else {
         return Ok(None);
     };
@@ -32,9 +33,9 @@ pub(crate) fn prepare(
     };
     let new = NewFile { content, attributes, temporary: Some(name) };
     let mode = match alteration.expect {
-        Expect::Absent => initial_mode(&new),
+        ExpectedState::Absent => initial_mode(&new),
         // It gets the mode of the old file in the end.
-        Expect::Same(_) => Mode::from_raw_mode(0o600),
+        ExpectedState::Same(_) => Mode::from_raw_mode(0o600),
     };
     let made = TemporaryFile::create(directory.as_fd(), mode, TemporaryStyle::Named, Some(name));
     let mut made = made.map_err(error_kind)?;

@@ -5,7 +5,7 @@
 
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
-use windlass_core::{Altered, Expect, FileErrorKind, FileKind, Fingerprint, Resolved};
+use windlass_core::{Altered, ExpectedState, FileErrorKind, FileKind, Fingerprint, Resolved};
 
 use super::parents::open_parent;
 use super::target::Target;
@@ -17,11 +17,11 @@ use crate::kernel::{error_kind, stat_child};
 pub(super) fn remove(
     files: &LocalFiles,
     path: &Resolved,
-    expect: Expect,
+    expect: ExpectedState,
 ) -> Result<Altered, FileErrorKind> {
     match expect {
-        Expect::Absent => check_absent(files, path)?,
-        Expect::Same(seen) => remove_seen(files, path, seen)?,
+        ExpectedState::Absent => check_absent(files, path)?,
+        ExpectedState::Same(seen) => remove_seen(files, path, seen)?,
     }
     Ok(Altered { stat: None, in_place: false })
 }

@@ -10,7 +10,7 @@ use std::fs::File;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use windlass_core::{Altered, Attributes, FileErrorKind, Fingerprint, Resolved, Source};
+use windlass_core::{Altered, Attributes, ContentSource, FileErrorKind, Fingerprint, Resolved};
 
 use super::file::NewFile;
 use super::target::{OldObject, Target};
@@ -50,7 +50,7 @@ pub(super) fn replace(
         }
         // An adopted file may be gone from its path, so its content is read from the handle.
         let content =
-            if temporary.is_adopted() { Source::File(&temporary.file) } else { new.content };
+            if temporary.is_adopted() { ContentSource::File(&temporary.file) } else { new.content };
         return in_place::write(
             files,
             &target,

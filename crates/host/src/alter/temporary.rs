@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
-use windlass_core::{Attributes, Source};
+use windlass_core::{Attributes, ContentSource};
 
 use super::adopt::{self, Adopted, AdoptedFacts};
 use super::content;
@@ -93,10 +93,10 @@ impl<'d> TemporaryFile<'d> {
     pub(super) fn adopt(
         directory: BorrowedFd<'d>,
         target: &Path,
-        content: Source<'d>,
+        content: ContentSource<'d>,
         wanted: Option<&Attributes>,
     ) -> Result<Option<Self>, Errno> {
-        let Source::At(place) = content else { return Ok(None) };
+        let ContentSource::At(place) = content else { return Ok(None) };
         if place.parent() == target.parent() {
             return Self::open_prepared(directory, place).map(Some);
         }
@@ -167,7 +167,7 @@ impl<'d> TemporaryFile<'d> {
     }
 
     /// Writes all of the content, unless the file has it already.
-    pub(super) fn write_content(&mut self, content: Source<'_>) -> Result<(), Errno> {
+    pub(super) fn write_content(&mut self, content: ContentSource<'_>) -> Result<(), Errno> {
         if self.is_adopted {
             return Ok(());
         }

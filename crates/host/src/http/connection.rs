@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
-use windlass_core::{HttpLimits, HttpUrl, Meter, ToolError};
+use windlass_core::{HttpLimits, HttpUrl, ToolError, TrafficMeter};
 
 use super::failed;
 
@@ -19,7 +19,7 @@ pub(super) struct Connection {
     stream: TcpStream,
     url: HttpUrl,
     pub(super) limits: HttpLimits,
-    meter: Arc<dyn Meter>,
+    meter: Arc<dyn TrafficMeter>,
     started: Instant,
     /// Bytes that were read; those before `used` are used.
     buffer: Vec<u8>,
@@ -33,7 +33,7 @@ impl Connection {
         stream: TcpStream,
         url: HttpUrl,
         limits: HttpLimits,
-        meter: Arc<dyn Meter>,
+        meter: Arc<dyn TrafficMeter>,
     ) -> Self {
         let started = Instant::now();
         Self { stream, url, limits, meter, started, buffer: Vec::new(), used: 0, header_bytes: 0 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use windlass_core::{
-    BoxFuture, HttpLimits, HttpRequest, Meter, Network as _, NetworkTerms, ToolError,
+    BoxFuture, HttpLimits, HttpRequest, Network as _, NetworkTerms, ToolError, TrafficMeter,
 };
 
 use super::{HttpSettings, LocalNetwork};
@@ -93,7 +93,7 @@ struct Counter {
     max_bytes: u64,
 }
 
-impl Meter for Counter {
+impl TrafficMeter for Counter {
     fn pass(&self, bytes: u64) -> bool {
         self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.max_bytes
     }

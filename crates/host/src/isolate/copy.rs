@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use windlass_core::{FileError, FileKind, Fingerprint, Note, Stat};
+use windlass_core::{FileError, FileKind, Fingerprint, SkippedPath, Stat};
 
 use super::tree::{Tree, names};
 use crate::alter::{as_errno, copy_content};
@@ -56,7 +56,7 @@ impl Selection {
 pub(crate) struct Copied {
     /// Fingerprint of each file when it was copied.
     pub(crate) sources: HashMap<PathBuf, Fingerprint>,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<SkippedPath>,
 }
 
 /// Copies the selected part of a tree into a tree that has none of these names.
@@ -240,7 +240,7 @@ impl Copier<'_> {
 
     /// Records that a path was not copied.
     fn note(&mut self, path: PathBuf, why: String) {
-        self.copied.notes.push(Note { path, why });
+        self.copied.notes.push(SkippedPath { path, why });
     }
 }
 

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use windlass_core::{
-    Access, Backend, Confinement, FileRights, Level, NetworkAccess, ProcessChange,
+    Access, Backend, Confinement, FileRights, NetworkAccess, ProcessChange, SandboxLevel,
 };
 use windlass_sandbox::{
-    Confined, Fence, Launch, LaunchError, Limits, Mount, Object, Source, Step, View,
+    Confined, Fence, Launch, LaunchError, LaunchStep, Mount, MountSource, PathHandle,
+    ResourceLimits, View,
 };
 
 use super::bubblewrap;
@@ -65,7 +66,7 @@ impl ProcessSettings {
     pub fn settled(mut self, workspace: &Path) -> Self {
         let Confinement { level, backend, .. } = &mut self.confinement;
         if *backend == Backend::Auto {
-            let is_needed = *level != Level::Off;
+            let is_needed = *level != SandboxLevel::Off;
             *backend = if is_needed && !has_namespaces(workspace) {
                 Backend::Landlock
             } else {
@@ -90,8 +91,8 @@ fn has_namespaces(workspace: &Path) -> bool {
 fn try_view(workspace: &Path) -> Result<(), LaunchError> {
     let workspace = workspace.canonicalize().map_err(LaunchError::Machine)?;
     let (_, output) = io::pipe().map_err(LaunchError::Machine)?;
-    let object = Object::open(&workspace).map_err(LaunchError::Machine)?;
-    let workspace_mount = Mount { at: workspace.clone(), source: Source::ReadOnly(object) };
+    let object = PathHandle::open(&workspace).map_err(LaunchError::Machine)?;
+    let workspace_mount = Mount { at: workspace.clone(), source: MountSource::ReadOnly(object) };
     let mut launch = Launch {
         program: PathBuf::from("/dev/null/no-program"),
         arguments: vec!["no-program".into()],
@@ -105,7 +106,7 @@ fn try_view(workspace: &Path) -> Result<(), LaunchError> {
         users: None,
         session: None,
         fence: None,
-        limits: Limits::default(),
+        limits: ResourceLimits::default(),
         group: None,
     };
     start(&mut launch, &workspace).map(drop)
@@ -129,7 +130,7 @@ fn start(launch: &mut Launch<'_>, workspace: &Path) -> Result<Confined, LaunchEr
 /// Returns whether a launch failed for lack of namespaces. Some machines create namespaces in which then no step works.
 fn is_about_namespaces(error: &LaunchError) -> bool {
     let LaunchError::Surroundings { step, .. } = error else { return false };
-    matches!(step, Step::Namespaces | Step::Identity | Step::Mounts)
+    matches!(step, LaunchStep::Namespaces | LaunchStep::Identity | LaunchStep::Mounts)
 }
 
 impl LocalProcesses {
@@ -149,7 +150,7 @@ impl LocalProcesses {
     /// Returns whether programs are confined by Landlock alone.
     pub(super) fn uses_landlock_alone(&self) -> bool {
         let confinement = &self.settings.confinement;
-        confinement.level != Level::Off && confinement.backend == Backend::Landlock
+        confinement.level != SandboxLevel::Off && confinement.backend == Backend::Landlock
     }
 
     /// Returns the rules for Landlock and the filter of a program without a view.
@@ -206,7 +207,7 @@ impl LocalProcesses {
         let refuse = |why: &str, instead: &str| {
             Err(Refusal::Backend { why: why.to_owned(), instead: instead.to_owned() })
         };
-        if matches!(level, Level::Staged | Level::Discard) && access != Access::Read {
+        if matches!(level, SandboxLevel::Staged | SandboxLevel::Discard) && access != Access::Read {
             return refuse(
                 "Landlock holds no changes back to be looked at: that takes an overlay, and namespaces to mount it in",
                 "--sandbox workspace lets commands change the workspace itself, which cannot be undone; --sandbox read-only lets them change nothing",

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use windlass_core::Program;
-use windlass_sandbox::{Launch, LaunchError, Limits};
+use windlass_sandbox::{Launch, LaunchError, ResourceLimits};
 
 use super::environment::DEFAULT_PATH;
 use super::program;
@@ -91,7 +91,7 @@ fn create_namespace(workspace: &Path) -> Result<File, BubblewrapError> {
         users: None,
         session: None,
         fence: None,
-        limits: Limits::default(),
+        limits: ResourceLimits::default(),
         group: None,
     })
     .map_err(BubblewrapError::Launch)?;

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, CWD};
 use windlass_core::{
     Absence, FileKind, FileRights, PathUse, SecretName, normalize, system_directory,
 };
-use windlass_sandbox::{Mount, Object, Source};
+use windlass_sandbox::{Mount, MountSource, PathHandle};
 
 use super::home::HOME_SECRETS;
 
@@ -54,13 +54,13 @@ pub(super) struct ViewPart {
 impl ViewPart {
     /// Describes a mount.
     pub(super) fn of(mount: &Mount) -> Self {
-        let path = |object: &Object| Some(object.path().to_owned());
+        let path = |object: &PathHandle| Some(object.path().to_owned());
         let (source, is_writable) = match &mount.source {
-            Source::ReadOnly(object) | Source::Sysfs(object) => (path(object), false),
-            Source::Writable(object) => (path(object), true),
-            Source::Overlay { lower, upper } => (lower.last().and_then(path), upper.is_some()),
-            Source::Scratch(lower) => (lower.last().and_then(path), true),
-            Source::Link(_) | Source::Directory => (None, false),
+            MountSource::ReadOnly(object) | MountSource::Sysfs(object) => (path(object), false),
+            MountSource::Writable(object) => (path(object), true),
+            MountSource::Overlay { lower, upper } => (lower.last().and_then(path), upper.is_some()),
+            MountSource::Scratch(lower) => (lower.last().and_then(path), true),
+            MountSource::Link(_) | MountSource::Directory => (None, false),
         };
         Self { at: mount.at.clone(), source, is_writable }
     }

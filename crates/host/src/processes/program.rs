@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Level, Program, Shell, quote};
+use windlass_core::{Program, SandboxLevel, Shell, quote};
 
 use super::ProcessSettings;
 use super::environment::DEFAULT_PATH;
@@ -153,7 +153,7 @@ impl ProcessSettings {
         if self.shell.is_usual() {
             return Ok(self);
         }
-        let (shell, is_confined) = (self.shell, self.confinement.level != Level::Off);
+        let (shell, is_confined) = (self.shell, self.confinement.level != SandboxLevel::Off);
         let found = find_shell(shell.program(), workspace, is_confined);
         match found {
             Ok((program, file)) => self.shell = shell.found(program, file),

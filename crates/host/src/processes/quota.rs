@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::task::JoinHandle;
-use windlass_sandbox::{Source, View};
+use windlass_sandbox::{MountSource, View};
 
 use super::waiting::descendants;
 
@@ -52,8 +52,8 @@ impl Quota {
     /// Creates the quota of a call with this view; `None` if it changes no upper layer.
     pub(super) fn of(view: Option<&View>, wanted: Option<u64>) -> io::Result<Option<Self>> {
         let mounts = view.into_iter().flat_map(|view| &view.mounts);
-        let upper = |source: &Source| match source {
-            Source::Overlay { upper: Some(upper), .. } => Some(upper.upper.path().to_owned()),
+        let upper = |source: &MountSource| match source {
+            MountSource::Overlay { upper: Some(upper), .. } => Some(upper.upper.path().to_owned()),
             _ => None,
         };
         let layers: Vec<PathBuf> = mounts.filter_map(|mount| upper(&mount.source)).collect();
@@ -280,11 +280,11 @@ mod tests {
         let [upper, work] = ["upper", "work"].map(|name| {
             let path = directory.path().join(name);
             fs::create_dir(&path).unwrap();
-            windlass_sandbox::Object::open(&path.canonicalize().unwrap()).unwrap()
+            windlass_sandbox::PathHandle::open(&path.canonicalize().unwrap()).unwrap()
         });
-        let source = Source::Overlay {
+        let source = MountSource::Overlay {
             lower: Vec::new(),
-            upper: Some(windlass_sandbox::Upper { upper, work }),
+            upper: Some(windlass_sandbox::OverlayUpper { upper, work }),
         };
         let at = directory.path().to_owned();
         let view = View { mounts: vec![windlass_sandbox::Mount { at, source }], ..View::default() };

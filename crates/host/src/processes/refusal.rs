@@ -3,7 +3,7 @@
 use std::io;
 
 use windlass_core::{ProcessRequest, ToolError};
-use windlass_sandbox::{LaunchError, Step};
+use windlass_sandbox::{LaunchError, LaunchStep};
 
 use super::LocalProcesses;
 
@@ -41,7 +41,7 @@ impl LocalProcesses {
             Refusal::Launch(LaunchError::Program(why)) => {
                 ToolError::failed(format!("cannot execute `{program}`: {why}"))
             }
-            Refusal::Launch(LaunchError::Surroundings { step: Step::Directory, source }) => {
+            Refusal::Launch(LaunchError::Surroundings { step: LaunchStep::Directory, source }) => {
                 let directory = request.directory.display();
                 ToolError::failed(format!("cannot work in {directory}: {source}"))
             }
@@ -73,19 +73,26 @@ impl LocalProcesses {
 }
 
 /// Returns the hint for a person about a step that failed.
-fn remedy(step: Step) -> String {
+fn remedy(step: LaunchStep) -> String {
     let first = match step {
-        Step::Namespaces | Step::Identity => {
+        LaunchStep::Namespaces | LaunchStep::Identity => {
             "user namespaces are not allowed here; an administrator can allow them (user.max_user_namespaces above 0, and \
                          kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0 if the machine has them; for a \
                          container, the person who starts it), or install bubblewrap, which may be allowed to create them for us"
         }
-        Step::Overlay => "the kernel lets no ordinary user mount an overlay here (Linux 5.11 does)",
-        Step::Landlock => "the kernel has no Landlock, or an old one (`lsm=` on its command line)",
+        LaunchStep::Overlay => {
+            "the kernel lets no ordinary user mount an overlay here (Linux 5.11 does)"
+        }
+        LaunchStep::Landlock => {
+            "the kernel has no Landlock, or an old one (`lsm=` on its command line)"
+        }
         _ => "`windlass doctor` says what is missing",
     };
     let weaker = match step {
-        Step::Namespaces | Step::Identity | Step::Mounts | Step::Overlay => {
+        LaunchStep::Namespaces
+        | LaunchStep::Identity
+        | LaunchStep::Mounts
+        | LaunchStep::Overlay => {
             "; with sandbox_backend = \"landlock\" in your own configuration commands run in a weaker sandbox"
         }
         _ => "",
@@ -121,10 +128,12 @@ mod tests {
 
     #[test]
     fn a_remedy_names_a_way() {
-        assert!(remedy(Step::Namespaces).contains("user.max_user_namespaces"));
-        assert!(remedy(Step::Namespaces).contains("sandbox_backend = \"landlock\""));
-        assert!(!remedy(Step::Landlock).contains("sandbox_backend"));
-        for step in [Step::Namespaces, Step::Overlay, Step::Landlock, Step::Dev] {
+        assert!(remedy(LaunchStep::Namespaces).contains("user.max_user_namespaces"));
+        assert!(remedy(LaunchStep::Namespaces).contains("sandbox_backend = \"landlock\""));
+        assert!(!remedy(LaunchStep::Landlock).contains("sandbox_backend"));
+        for step in
+            [LaunchStep::Namespaces, LaunchStep::Overlay, LaunchStep::Landlock, LaunchStep::Dev]
+        {
             assert!(remedy(step).ends_with("with --sandbox off commands run without a sandbox"));
         }
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use windlass_core::FileKind;
-use windlass_sandbox::{Mount, Object, Source};
+use windlass_sandbox::{Mount, MountSource, PathHandle};
 
 use crate::survey::{MaskRule, Masking, survey};
 
@@ -73,8 +73,8 @@ pub(super) fn mounts() -> Vec<Mount> {
     for path in SYSTEM_DIRECTORIES.iter().map(Path::new) {
         mounts.extend(mount(path));
     }
-    if let Ok(object) = Object::open(Path::new("/sys")) {
-        mounts.push(Mount { at: "/sys".into(), source: Source::Sysfs(object) });
+    if let Ok(object) = PathHandle::open(Path::new("/sys")) {
+        mounts.push(Mount { at: "/sys".into(), source: MountSource::Sysfs(object) });
     }
     mounts
 }
@@ -127,20 +127,20 @@ fn mount(path: &Path) -> Option<Mount> {
     let found = path.symlink_metadata().ok()?;
     if found.is_symlink() {
         let target = std::fs::read_link(path).ok()?;
-        return Some(Mount { at: path.to_owned(), source: Source::Link(target) });
+        return Some(Mount { at: path.to_owned(), source: MountSource::Link(target) });
     }
     read_only(path).filter(|_| found.is_dir())
 }
 
 /// Returns a read-only mount of a path; `None` if it cannot be opened.
 fn read_only(path: &Path) -> Option<Mount> {
-    let object = Object::open(path).ok()?;
-    Some(Mount { at: path.to_owned(), source: Source::ReadOnly(object) })
+    let object = PathHandle::open(path).ok()?;
+    Some(Mount { at: path.to_owned(), source: MountSource::ReadOnly(object) })
 }
 
 /// Returns the mount of an empty directory.
 fn directory(path: &Path) -> Mount {
-    Mount { at: path.to_owned(), source: Source::Directory }
+    Mount { at: path.to_owned(), source: MountSource::Directory }
 }
 
 /// Returns whether a path is a regular file, and not a link.
@@ -229,7 +229,7 @@ mod tests {
         for path in ["/usr", "/bin", "/lib"] {
             let is_link = Path::new(path).symlink_metadata().unwrap().is_symlink();
             let laid = laid(path).unwrap_or_else(|| panic!("{path} is not there"));
-            assert_eq!(matches!(laid.source, Source::Link(_)), is_link, "{path}");
+            assert_eq!(matches!(laid.source, MountSource::Link(_)), is_link, "{path}");
         }
         assert!(laid("/root").is_none() && laid("/run/dbus").is_none());
     }

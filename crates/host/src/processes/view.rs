@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_core::{Access, FileKind, FileRights, NetworkAccess, SESSION_TMP, SecretName};
-use windlass_sandbox::{Fence, Mount, Network, Object, Protected, Source, Upper, View};
+use windlass_sandbox::{
+    Fence, Mount, MountSource, OverlayUpper, PathHandle, ProgramNetwork, ReadOnlyPath, View,
+};
 
 use super::home::{self, Home};
 use super::outline::ViewPart;
@@ -177,9 +179,9 @@ impl LocalProcesses {
                 },
                 masked: composer.masked,
                 network: match parts.network {
-                    NetworkAccess::None => Network::Loopback,
-                    NetworkAccess::Hosts(_) => Network::Listener(parts.port),
-                    NetworkAccess::Full => Network::Machine,
+                    NetworkAccess::None => ProgramNetwork::Loopback,
+                    NetworkAccess::Hosts(_) => ProgramNetwork::Listener(parts.port),
+                    NetworkAccess::Full => ProgramNetwork::Machine,
                 },
             },
         })
@@ -223,7 +225,7 @@ struct Composer<'a> {
     hidden: Vec<PathBuf>,
     shown_alone: Vec<PathBuf>,
     /// Paths of the real workspace that a job cannot change.
-    protected: Vec<Protected>,
+    protected: Vec<ReadOnlyPath>,
 }
 
 impl Composer<'_> {
@@ -237,14 +239,14 @@ impl Composer<'_> {
     }
 
     /// Adds a mount.
-    fn mount(&mut self, at: &Path, source: Source) {
+    fn mount(&mut self, at: &Path, source: MountSource) {
         self.mounts.push(Mount { at: at.to_owned(), source });
     }
 
     /// Mounts `/etc` without its secrets: as one overlay, because each single mask would be a mount of its own.
     fn mount_configuration(&mut self) -> io::Result<()> {
         let etc = Path::new("/etc");
-        let Ok(real) = Object::open(etc) else { return Ok(()) };
+        let Ok(real) = PathHandle::open(etc) else { return Ok(()) };
         let remembered = &self.processes.masked_in_etc;
         let masked = remembered.get(|| system::masked(&self.processes.index(etc)));
         let inside = masked.iter().filter_map(|path| path.strip_prefix(etc).ok());
@@ -258,10 +260,10 @@ impl Composer<'_> {
             home::persistent_mask_layer(etc, &inside, &layers)?
         };
         let source = if let Some(layer) = layer {
-            Source::Overlay { lower: vec![Object::open(&layer)?, real], upper: None }
+            MountSource::Overlay { lower: vec![PathHandle::open(&layer)?, real], upper: None }
         } else {
             self.masked.extend(masked.iter().cloned());
-            Source::ReadOnly(real)
+            MountSource::ReadOnly(real)
         };
         self.mount(etc, source);
         Ok(())
@@ -289,7 +291,7 @@ impl Composer<'_> {
             } else {
                 let masked = shown.masked.iter().map(|path| shown.shown_at.join(path));
                 self.masked.extend(masked);
-                Source::ReadOnly(Object::open(&shown.path)?)
+                MountSource::ReadOnly(PathHandle::open(&shown.path)?)
             };
             self.mount(&shown.shown_at, source);
         }
@@ -298,24 +300,29 @@ impl Composer<'_> {
 
     /// Returns the mount of the home directory with a layer over it: files of a run reach no other program before its changes are kept. A
     /// job changes the home directly, as it does the workspace.
-    fn own_home(&mut self, directory: &Path) -> io::Result<Source> {
-        let home = Object::open(directory)?;
+    fn own_home(&mut self, directory: &Path) -> io::Result<MountSource> {
+        let home = PathHandle::open(directory)?;
         if self.parts.access == Access::Direct && self.parts.keeps_home {
-            return Ok(Source::Writable(home));
+            return Ok(MountSource::Writable(home));
         }
         if self.cannot_be_overlaid(directory) {
-            return Ok(Source::ReadOnly(home));
+            return Ok(MountSource::ReadOnly(home));
         }
         if self.parts.access == Access::Read {
-            return Ok(Source::Scratch(vec![home]));
+            return Ok(MountSource::Scratch(vec![home]));
         }
         let upper = self.layer_of_home(directory, CarriedKind::Home)?;
-        Ok(Source::Overlay { lower: vec![home], upper: Some(self.upper(&upper)?) })
+        Ok(MountSource::Overlay { lower: vec![home], upper: Some(self.upper(&upper)?) })
     }
 
     /// Returns the mount of a directory whose changes are kept in a layer that outlives the run. A job changes that layer, a command
     /// another one over it, and a read-only command none.
-    fn layered(&mut self, real: &Path, masks: Option<&Path>, kept: &Path) -> io::Result<Source> {
+    fn layered(
+        &mut self,
+        real: &Path,
+        masks: Option<&Path>,
+        kept: &Path,
+    ) -> io::Result<MountSource> {
         let upper = match (self.parts.access, self.parts.keeps_home) {
             (Access::Read, _) => None,
             (Access::Direct, true) => Some(kept.to_owned()),
@@ -324,10 +331,10 @@ impl Composer<'_> {
         let below = (upper.as_deref() != Some(kept)).then_some(kept);
         let mut lower = Vec::new();
         for layer in below.into_iter().chain(masks).chain([real]) {
-            lower.push(Object::open(layer)?);
+            lower.push(PathHandle::open(layer)?);
         }
         let upper = upper.map(|upper| self.upper(&upper)).transpose()?;
-        Ok(Source::Overlay { lower, upper })
+        Ok(MountSource::Overlay { lower, upper })
     }
 
     /// Creates a layer for changes of this part of the home. They are kept with the other changes of the run, or dropped with the stage.
@@ -354,9 +361,9 @@ impl Composer<'_> {
     }
 
     /// Opens an upper layer. Every mount needs a work directory of its own, even if several share an upper layer.
-    fn upper(&self, upper: &Path) -> io::Result<Upper> {
+    fn upper(&self, upper: &Path) -> io::Result<OverlayUpper> {
         let work = self.stage()?.directory("work")?;
-        Ok(Upper { upper: Object::open(upper)?, work: Object::open(&work)? })
+        Ok(OverlayUpper { upper: PathHandle::open(upper)?, work: PathHandle::open(&work)? })
     }
 
     /// Mounts the directories on `PATH` that are not shown already.
@@ -368,8 +375,8 @@ impl Composer<'_> {
                 continue;
             }
             home.prepare_mount_point(directory)?;
-            if let Ok(object) = Object::open(directory) {
-                self.mount(directory, Source::ReadOnly(object));
+            if let Ok(object) = PathHandle::open(directory) {
+                self.mount(directory, MountSource::ReadOnly(object));
             }
         }
         Ok(())
@@ -381,12 +388,12 @@ impl Composer<'_> {
             if !at.starts_with(&self.processes.workspace) {
                 // The other name of `/tmp` is a link, unless the workspace is to be mounted below it.
                 if at != Path::new("/tmp") && !self.processes.workspace.starts_with(at) {
-                    self.mount(at, Source::Link("/tmp".into()));
+                    self.mount(at, MountSource::Link("/tmp".into()));
                     continue;
                 }
                 let directory = &self.parts.places.temporary.path;
                 home::prepare_mount_point(directory, at, &self.processes.workspace)?;
-                self.mount(at, Source::Writable(Object::open(directory)?));
+                self.mount(at, MountSource::Writable(PathHandle::open(directory)?));
             }
         }
         Ok(())
@@ -411,8 +418,8 @@ impl Composer<'_> {
             self.mount_writable(&path)?;
         }
         for socket in &self.processes.settings.sockets {
-            match Object::open(socket) {
-                Ok(object) => self.mount(socket, Source::ReadOnly(object)),
+            match PathHandle::open(socket) {
+                Ok(object) => self.mount(socket, MountSource::ReadOnly(object)),
                 Err(error) => {
                     let name = windlass_core::quote::path(socket);
                     self.notes.push(format!("the socket {name} is not there: {error}"));
@@ -426,16 +433,16 @@ impl Composer<'_> {
     fn mount_readable(&mut self, path: &Path) -> io::Result<()> {
         let Ok(found) = path.symlink_metadata() else { return Ok(()) };
         if !found.is_dir() {
-            let object = Object::open(path)?;
-            self.mount(path, Source::ReadOnly(object));
+            let object = PathHandle::open(path)?;
+            self.mount(path, MountSource::ReadOnly(object));
             return Ok(());
         }
         if self.cannot_be_overlaid(path) {
-            return self.mount_real(path, Source::ReadOnly(Object::open(path)?));
+            return self.mount_real(path, MountSource::ReadOnly(PathHandle::open(path)?));
         }
         let masks = self.masks_of(path)?;
-        let lower = vec![Object::open(&masks)?, Object::open(path)?];
-        self.mount(path, Source::Overlay { lower, upper: None });
+        let lower = vec![PathHandle::open(&masks)?, PathHandle::open(path)?];
+        self.mount(path, MountSource::Overlay { lower, upper: None });
         Ok(())
     }
 
@@ -458,10 +465,10 @@ impl Composer<'_> {
             self.note_mounts(directory);
             return self.mount_readable(path);
         }
-        let lower = vec![Object::open(&masks)?, Object::open(directory)?];
+        let lower = vec![PathHandle::open(&masks)?, PathHandle::open(directory)?];
         let upper = self.stage()?.directory("upper")?;
         stage::copy_attributes(&upper, directory)?;
-        let source = Source::Overlay { lower, upper: Some(self.upper(&upper)?) };
+        let source = MountSource::Overlay { lower, upper: Some(self.upper(&upper)?) };
         self.mount(directory, source);
         self.staged.push(StagedDirectory { lower: directory.to_owned(), upper });
         Ok(())
@@ -512,16 +519,16 @@ impl Composer<'_> {
             .iter()
             .filter(|mount| path.starts_with(&mount.at))
             .max_by_key(|mount| mount.at.components().count());
-        let is_real = |object: &Object, at: &Path| object.path() == at;
+        let is_real = |object: &PathHandle, at: &Path| object.path() == at;
         deepest.is_some_and(|mount| match &mount.source {
-            Source::ReadOnly(object) | Source::Writable(object) | Source::Sysfs(object) => {
-                is_real(object, &mount.at)
-            }
-            Source::Overlay { lower, .. } | Source::Scratch(lower) => {
+            MountSource::ReadOnly(object)
+            | MountSource::Writable(object)
+            | MountSource::Sysfs(object) => is_real(object, &mount.at),
+            MountSource::Overlay { lower, .. } | MountSource::Scratch(lower) => {
                 lower.last().is_some_and(|object| is_real(object, &mount.at))
             }
-            Source::Link(_) => true,
-            Source::Directory => false,
+            MountSource::Link(_) => true,
+            MountSource::Directory => false,
         })
     }
 
@@ -529,9 +536,9 @@ impl Composer<'_> {
     fn fence(&self) -> Fence {
         let mut writable: Vec<PathBuf> = ["/dev", "/proc"].map(PathBuf::from).to_vec();
         writable.extend(self.mounts.iter().filter_map(|mount| match &mount.source {
-            Source::Writable(_) | Source::Scratch(_) | Source::Overlay { upper: Some(_), .. } => {
-                Some(mount.at.clone())
-            }
+            MountSource::Writable(_)
+            | MountSource::Scratch(_)
+            | MountSource::Overlay { upper: Some(_), .. } => Some(mount.at.clone()),
             _ => None,
         }));
         Fence {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::Meter;
+use windlass_core::TrafficMeter;
 
 /// Maximum refusals that are kept, so that a program that tries many hosts cannot fill the memory.
 const MAX_REFUSED: usize = 32;
@@ -26,7 +26,7 @@ pub struct Traffic {
 /// Traffic and refusals of a proxy.
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    meter: Option<Arc<dyn Meter>>,
+    meter: Option<Arc<dyn TrafficMeter>>,
     connections: AtomicU64,
     sent: AtomicU64,
     received: AtomicU64,
@@ -79,7 +79,7 @@ pub(super) enum Direction {
 }
 
 impl Record {
-    pub(super) fn new(meter: Option<Arc<dyn Meter>>) -> Self {
+    pub(super) fn new(meter: Option<Arc<dyn TrafficMeter>>) -> Self {
         Self { meter, ..Self::default() }
     }
 

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{CallId, Note, quote};
+use windlass_core::{CallId, SkippedPath, quote};
 
 use super::build_merge::BuildMerge;
 use super::durable::{sync_name, write_record};
@@ -83,14 +83,14 @@ impl Built {
 
     /// Keeps the changes, and returns the directories that could not be kept, with reasons. Tries twice, so that a passing failure does not
     /// leave a part behind: each step can be repeated.
-    pub(super) fn keep_changes(&self, stage: &Path) -> Vec<Note> {
+    pub(super) fn keep_changes(&self, stage: &Path) -> Vec<SkippedPath> {
         let left = self.try_to_keep(stage);
         if left.is_empty() { left } else { self.try_to_keep(stage) }
     }
 
     /// Merges all build directories once, and returns those that failed.
-    fn try_to_keep(&self, stage: &Path) -> Vec<Note> {
-        let note = |path: &Path, error: &io::Error| Note {
+    fn try_to_keep(&self, stage: &Path) -> Vec<SkippedPath> {
+        let note = |path: &Path, error: &io::Error| SkippedPath {
             path: self.workspace.join(path),
             why: error.to_string(),
         };

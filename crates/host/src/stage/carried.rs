@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use windlass_core::Note;
+use windlass_core::SkippedPath;
 
 use super::build_merge::BuildMerge;
 
@@ -33,12 +33,12 @@ pub(crate) enum CarriedKind {
 
 impl CarriedDirectory {
     /// Moves the changes over. `stage` is the directory of the stage. Returns a note if they could not be moved.
-    pub(super) fn keep_changes(&self, stage: &Path) -> Option<Note> {
+    pub(super) fn keep_changes(&self, stage: &Path) -> Option<SkippedPath> {
         if is_empty(&self.upper) {
             return None;
         }
         let why = self.merge(stage).err()?.to_string();
-        Some(Note { path: self.target.clone(), why })
+        Some(SkippedPath { path: self.target.clone(), why })
     }
 
     /// Moves the changes over, or fails.

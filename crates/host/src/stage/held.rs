@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use windlass_core::{ApprovalId, HeldChanges, HeldFor, ProcessChanges};
+use windlass_core::{ApprovalId, HeldChanges, ProcessChanges, StageHold};
 
 use super::durable;
 use super::measure::bytes_on_disk;
@@ -23,7 +23,7 @@ const MAX_HELD_BYTES: u64 = 4 << 30;
 pub(super) fn write(
     stage: &Path,
     workspace: &Path,
-    held: &HeldFor,
+    held: &StageHold,
     changes: &ProcessChanges,
 ) -> io::Result<()> {
     let others = stage.parent().map_or(Ok(0), |all| bytes_of_others(all, stage))?;

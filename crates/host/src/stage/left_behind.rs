@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use windlass_core::{ApprovalId, CallId, CommitState, HeldChanges, Note, quote};
+use windlass_core::{ApprovalId, CallId, CommitState, HeldChanges, SkippedPath, quote};
 
 use super::built::{Built, BuiltRecord, Tie};
 use super::{LOCK_NAME, held, is_stage_name, lock, open_directory};
@@ -195,7 +195,7 @@ impl UnusedStage {
 }
 
 /// Returns a sentence about build directories that were to be kept.
-fn kept_sentence(built: &Built, tie: Option<&Tie>, left: &[Note]) -> String {
+fn kept_sentence(built: &Built, tie: Option<&Tie>, left: &[SkippedPath]) -> String {
     let call_name = call_name(tie);
     if left.is_empty() {
         return format!(

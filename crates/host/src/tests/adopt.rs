@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::XattrFlags;
-use windlass_core::{Attributes, Source, To};
+use windlass_core::{Attributes, ContentSource, TargetState};
 
 use super::{LOOKUPS, TestWorkspace, alter, expect, place};
 
@@ -50,7 +50,8 @@ fn staged_file_is_moved_if_a_copy_would_be_the_same() {
             };
             let files = ground.files(LOOKUPS[0]);
             let at = place(&files, Path::new("d").join(target));
-            let to = To::File { content: Source::At(&staged), attributes: Some(&told) };
+            let to =
+                TargetState::File { content: ContentSource::At(&staged), attributes: Some(&told) };
             let altered = alter(&files, &at, expect(&files, &at), to).unwrap();
             let what = format!("{what}, to {target}");
             let facts = fs::metadata(&at.path).unwrap();
@@ -77,7 +78,7 @@ fn staged_file_on_another_file_system_is_copied() {
     let files = ground.files(LOOKUPS[0]);
     let at = place(&files, "new");
     let told = Attributes { mode: Some(0o640), ..Attributes::default() };
-    let to = To::File { content: Source::At(&staged), attributes: Some(&told) };
+    let to = TargetState::File { content: ContentSource::At(&staged), attributes: Some(&told) };
     alter(&files, &at, expect(&files, &at), to).unwrap();
     assert_eq!(fs::read(&at.path).unwrap(), b"staged");
     assert!(staged.exists());

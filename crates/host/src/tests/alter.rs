@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode};
-use windlass_core::{Attributes, Expect, FileErrorKind, Files, Fingerprint, Found, FoundBody, To};
+use windlass_core::{
+    Attributes, ExpectedState, FileErrorKind, Files, Fingerprint, FoundBody, FoundEntry,
+    TargetState,
+};
 
 use super::{LOOKUPS, TestWorkspace, alter, at, expect, file, name, place};
 use crate::LocalFiles;
@@ -75,7 +78,7 @@ fn each_alteration_of_each_kind_of_object() {
     }
 }
 
-fn arrange_start(ground: &TestWorkspace, files: &LocalFiles, start: &str) -> Expect {
+fn arrange_start(ground: &TestWorkspace, files: &LocalFiles, start: &str) -> ExpectedState {
     let path = ground.work("directory/thing");
     match start.split(',').next().unwrap() {
         "a file" => fs::write(&path, "old").unwrap(),
@@ -88,24 +91,28 @@ fn arrange_start(ground: &TestWorkspace, files: &LocalFiles, start: &str) -> Exp
     let zero = Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
     match start.split_once(", ").unwrap().1 {
         "as expected" => there,
-        "unexpected" => Expect::Absent,
-        "but something was" | "but another was" => Expect::Same(zero),
+        "unexpected" => ExpectedState::Absent,
+        "but something was" | "but another was" => ExpectedState::Same(zero),
         other => panic!("{other}"),
     }
 }
 
-fn try_alteration(files: &LocalFiles, to: &str, expect: Expect) -> Result<(), FileErrorKind> {
+fn try_alteration(
+    files: &LocalFiles,
+    to: &str,
+    expect: ExpectedState,
+) -> Result<(), FileErrorKind> {
     let other = at(files, "directory/other");
     let seen = files.stat(&other).unwrap().fingerprint;
     let attributes = Attributes { mode: Some(0o700), ..Attributes::default() };
     let to = match to {
         "file" => file(b"new", None),
-        "attributes" => To::Attributes(&attributes),
-        "moved" => To::Moved { from: &other, seen },
-        "linked" => To::Linked { with: &other, seen },
-        "symlink" => To::Symlink(Path::new("new")),
-        "directory" => To::Directory { attributes: None },
-        "nothing" => To::Nothing,
+        "attributes" => TargetState::Attributes(&attributes),
+        "moved" => TargetState::Moved { from: &other, seen },
+        "linked" => TargetState::Linked { with: &other, seen },
+        "symlink" => TargetState::Symlink(Path::new("new")),
+        "directory" => TargetState::Directory { attributes: None },
+        "nothing" => TargetState::Nothing,
         unknown => panic!("{unknown}"),
     };
     let path = place(files, "directory/thing");
@@ -118,7 +125,7 @@ fn try_alteration(files: &LocalFiles, to: &str, expect: Expect) -> Result<(), Fi
 fn show(files: &LocalFiles, path: &str) -> String {
     match files.look(&place(files, path)).unwrap() {
         None => "nothing".into(),
-        Some(Found { body, .. }) => match body {
+        Some(FoundEntry { body, .. }) => match body {
             FoundBody::File(file) => std::io::read_to_string(file).unwrap(),
             FoundBody::Symlink(target) => format!("-> {}", target.display()),
             FoundBody::Directory(_) => "directory".into(),
@@ -143,20 +150,21 @@ fn link_in_the_path_is_not_followed() {
         assert_eq!(super::error(outside), "Changed");
         for to in [
             file(b"new", None),
-            To::Attributes(&attributes),
-            To::Moved { from: &source, seen: source_seen },
-            To::Linked { with: &source, seen: source_seen },
-            To::Symlink(Path::new("new")),
-            To::Directory { attributes: Some(&attributes) },
-            To::Nothing,
+            TargetState::Attributes(&attributes),
+            TargetState::Moved { from: &source, seen: source_seen },
+            TargetState::Linked { with: &source, seen: source_seen },
+            TargetState::Symlink(Path::new("new")),
+            TargetState::Directory { attributes: Some(&attributes) },
+            TargetState::Nothing,
         ] {
-            for expect in [Expect::Absent, Expect::Same(seen)] {
+            for expect in [ExpectedState::Absent, ExpectedState::Same(seen)] {
                 let error = super::error(alter(&files, &inside, expect, to));
                 assert_eq!(error, "Changed", "{to:?} {expect:?}");
             }
         }
-        let taken = To::Moved { from: &inside, seen };
-        let error = super::error(alter(&files, &place(&files, "taken"), Expect::Absent, taken));
+        let taken = TargetState::Moved { from: &inside, seen };
+        let error =
+            super::error(alter(&files, &place(&files, "taken"), ExpectedState::Absent, taken));
         assert_eq!(error, "Changed");
         assert_eq!(fs::read_to_string(ground.path("outside/file")).unwrap(), "OUTSIDE");
         assert_eq!(ground.names("outside"), ["file"]);

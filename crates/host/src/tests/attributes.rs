@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 
 use rustix::fs::XattrFlags;
-use windlass_core::{Attributes, Expect, Files, To};
+use windlass_core::{Attributes, ExpectedState, Files, TargetState};
 
 use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, file, place, process, read, seen};
 use crate::LocalFiles;
@@ -57,12 +57,12 @@ fn directory_gets_exactly_the_given_attributes() {
     for lookup in LOOKUPS {
         let ground = TestWorkspace::new();
         let files = ground.files(lookup);
-        let to = To::Directory { attributes: Some(&told()) };
-        let made = alter(&files, &place(&files, "a/b"), Expect::Absent, to).unwrap();
+        let to = TargetState::Directory { attributes: Some(&told()) };
+        let made = alter(&files, &place(&files, "a/b"), ExpectedState::Absent, to).unwrap();
         let stat = made.stat.unwrap();
         assert_eq!((stat.mode, Some(stat.fingerprint.modified)), (0o750, told().modified));
-        let plain = To::Directory { attributes: None };
-        alter(&files, &place(&files, "plain"), Expect::Absent, plain).unwrap();
+        let plain = TargetState::Directory { attributes: None };
+        alter(&files, &place(&files, "plain"), ExpectedState::Absent, plain).unwrap();
         ground.put("work/by_standard_library/", "");
         for name in ["a", "plain"] {
             assert_eq!(mode(&ground, name), mode(&ground, "by_standard_library"));
@@ -79,24 +79,26 @@ fn attributes_change_without_replacing_the_object() {
         for path in ["file", "directory", "locked"] {
             let inode = fs::metadata(ground.work(path)).unwrap().ino();
             let place = place(&files, path);
-            let expect = Expect::Same(files.stat(&place).unwrap().fingerprint);
+            let expect = ExpectedState::Same(files.stat(&place).unwrap().fingerprint);
             // An added or removed entry does not count as a change of the directory.
             ground.put("work/directory/entry", path);
-            let altered = alter(&files, &place, expect, To::Attributes(&told())).unwrap();
+            let altered = alter(&files, &place, expect, TargetState::Attributes(&told())).unwrap();
             let stat = altered.stat.unwrap();
             assert_eq!((stat.mode, Some(stat.fingerprint.modified)), (0o750, told().modified));
             assert_eq!(stat.fingerprint.inode, inode);
             assert_eq!(stat, files.stat(&place).unwrap());
             // Attributes that are not given stay as they are.
             let only_mode = Attributes { mode: Some(0o700), ..Attributes::default() };
-            let expect = Expect::Same(stat.fingerprint);
-            let altered = alter(&files, &place, expect, To::Attributes(&only_mode)).unwrap();
+            let expect = ExpectedState::Same(stat.fingerprint);
+            let altered =
+                alter(&files, &place, expect, TargetState::Attributes(&only_mode)).unwrap();
             let stat = altered.stat.unwrap();
             assert_eq!((stat.mode, Some(stat.fingerprint.modified)), (0o700, told().modified));
         }
         let (file, before) = (at(&files, "file"), seen(&files, "file"));
         ground.put("work/file", "by another");
-        let stale = alter(&files, &file, Expect::Same(before), To::Attributes(&told()));
+        let stale =
+            alter(&files, &file, ExpectedState::Same(before), TargetState::Attributes(&told()));
         assert_eq!(error(stale), "Stale");
         assert_eq!(mode(&ground, "file"), 0o700);
     }
@@ -110,8 +112,8 @@ fn attributes_are_not_set_through_a_link() {
         let before = mode(&ground, "file");
         let files = ground.files(lookup);
         let link = place(&files, "link");
-        for expect in [expect(&files, &link), Expect::Same(seen(&files, "file"))] {
-            assert!(alter(&files, &link, expect, To::Attributes(&told())).is_err());
+        for expect in [expect(&files, &link), ExpectedState::Same(seen(&files, "file"))] {
+            assert!(alter(&files, &link, expect, TargetState::Attributes(&told())).is_err());
         }
         assert_eq!(mode(&ground, "file"), before);
     }
@@ -148,7 +150,7 @@ fn extended_attributes_become_exactly_those_given() {
             let told = Attributes { extended: Some(extended), ..Attributes::default() };
             let place = place(&files, path);
             let to = match path {
-                "directory" => To::Attributes(&told),
+                "directory" => TargetState::Attributes(&told),
                 _ => file(b"new", Some(&told)),
             };
             alter(&files, &place, expect(&files, &place), to).unwrap();
@@ -157,7 +159,7 @@ fn extended_attributes_become_exactly_those_given() {
             assert_eq!(marks(&files, path), expected, "{path}");
             // Extended attributes stay if none are given.
             let to = match path {
-                "directory" => To::Attributes(&Attributes::default()),
+                "directory" => TargetState::Attributes(&Attributes::default()),
                 _ => file(b"newer", None),
             };
             alter(&files, &place, super::expect(&files, &place), to).unwrap();
@@ -166,7 +168,8 @@ fn extended_attributes_become_exactly_those_given() {
         // An attribute that only the kernel may set is no reason to fail.
         let extended = vec![("nonsense".into(), vec![1]), ("user.told".into(), vec![2])];
         let told = Attributes { extended: Some(extended), ..Attributes::default() };
-        alter(&files, &place(&files, "new"), Expect::Absent, file(b"x", Some(&told))).unwrap();
+        alter(&files, &place(&files, "new"), ExpectedState::Absent, file(b"x", Some(&told)))
+            .unwrap();
         assert_eq!(marks(&files, "new"), [("user.told".into(), vec![2])]);
     }
 }
@@ -193,7 +196,7 @@ fn access_control_lists_are_kept_and_not_inherited() {
             assert_eq!((marks(&files, path), mode(&ground, path)), before, "{path}");
             assert_eq!(read(&files, path).unwrap(), "new");
         }
-        super::write(&files, "new", "x", Expect::Absent).unwrap();
+        super::write(&files, "new", "x", ExpectedState::Absent).unwrap();
         assert_eq!(marks(&files, "new")[0].0, "system.posix_acl_access");
     }
 }
@@ -263,7 +266,8 @@ fn writes_as_unprivileged_user() {
         let content = number.to_string();
         let attributes = (number % 2 == 1).then_some(&told);
         let to = file(content.as_bytes(), attributes);
-        let altered = alter(&files, &at(&files, "foreign"), Expect::Same(before), to).unwrap();
+        let altered =
+            alter(&files, &at(&files, "foreign"), ExpectedState::Same(before), to).unwrap();
         assert!(altered.in_place);
         assert_ne!(seen(&files, "foreign"), before);
         assert_eq!(read(&files, "foreign").unwrap(), content);

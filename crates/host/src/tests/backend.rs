@@ -7,20 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::{
-    Access, Backend, Confinement, FileRights, Level, Mode, NetworkAccess, Policy, ProcessChanges,
-    ProcessEnd, ProcessRequest, Processes as _, TerminalSize, ToolError, Tracking,
+    Access, Backend, Confinement, FileRights, Mode, NetworkAccess, Policy, ProcessChanges,
+    ProcessEnd, ProcessRequest, Processes as _, SandboxLevel, TerminalSize, ToolError, Tracking,
 };
 
 use super::processes::ProcessTestWorkspace;
 use crate::ProcessSettings;
 
-fn settings(level: Level, network: NetworkAccess) -> ProcessSettings {
+fn settings(level: SandboxLevel, network: NetworkAccess) -> ProcessSettings {
     let confinement = Confinement { level, network, backend: Backend::Landlock };
     ProcessSettings { confinement, ..ProcessSettings::default() }
 }
 
 /// Creates a workspace with a file `outside/file` next to it.
-fn ground(level: Level) -> ProcessTestWorkspace {
+fn ground(level: SandboxLevel) -> ProcessTestWorkspace {
     let ground = ProcessTestWorkspace::with(settings(level, NetworkAccess::None));
     outside(&ground);
     ground
@@ -57,9 +57,11 @@ fn nothing_outside_of_the_workspace_is_changed() {
         "ln ../outside/file mine && echo x > mine",
         "ln -s ../outside/file link && echo x > link",
     ] {
-        for (level, is_refused) in
-            [(Level::Off, false), (Level::ReadOnly, true), (Level::Workspace, true)]
-        {
+        for (level, is_refused) in [
+            (SandboxLevel::Off, false),
+            (SandboxLevel::ReadOnly, true),
+            (SandboxLevel::Workspace, true),
+        ] {
             let ground = ground(level);
             let base = ground.directory.path().join("outside");
             let (end, printed, _) = ground.shell(&format!("exec 2>&1; {script}"));
@@ -73,7 +75,7 @@ fn nothing_outside_of_the_workspace_is_changed() {
 
 #[test]
 fn program_may_change_workspace_and_temporary_files() {
-    let ground = ground(Level::Workspace);
+    let ground = ground(SandboxLevel::Workspace);
     let script = "echo b > b.txt && rm a.txt && mkdir -p c/d && mv b.txt c/d && ln c/d/b.txt e \
         && echo t > $TMPDIR/t && cat $TMPDIR/t && cat <<< here && echo x > /dev/null && echo y > /dev/stdout && git init -q .";
     let (end, printed, mut changes) = ground.shell(script);
@@ -86,7 +88,7 @@ fn program_may_change_workspace_and_temporary_files() {
 
 #[test]
 fn notes_name_protected_changes_and_the_weaker_sandbox() {
-    let ground = ground(Level::Workspace);
+    let ground = ground(SandboxLevel::Workspace);
     std::fs::create_dir_all(ground.workspace().join(".git/hooks")).unwrap();
     let made = changes(&ground, &ground.request("echo x > .git/hooks/pre-commit; echo b > b"));
     assert_eq!(made.tracking, Tracking::Scanned, "what cannot be undone is not called staged");
@@ -101,11 +103,11 @@ fn notes_name_protected_changes_and_the_weaker_sandbox() {
 fn read_only_program_changes_nothing() {
     let script = "cat a.txt; (echo x > a.txt) 2>/dev/null; (rm a.txt) 2>/dev/null; mkdir d 2>/dev/null; \
         echo t > $TMPDIR/t && cat $TMPDIR/t; ls";
-    let looks = ground(Level::Staged);
+    let looks = ground(SandboxLevel::Staged);
     let looked = ProcessRequest { access: Access::Read, ..looks.request(script) };
     let (_, printed, _) = looks.run(&looked).unwrap();
     assert_eq!(printed, "a\nt\na.txt\n");
-    assert_eq!(ground(Level::ReadOnly).shell(script).1, "a\nt\na.txt\n");
+    assert_eq!(ground(SandboxLevel::ReadOnly).shell(script).1, "a\nt\na.txt\n");
 }
 
 /// Returns the rights of a session with a rule that denies reading a path.
@@ -124,7 +126,7 @@ fn secrets_and_own_state_cannot_be_read() {
     std::fs::write(secrets.join("key"), "secret\n").unwrap();
     std::os::unix::fs::symlink("secrets", directory.path().join("link")).unwrap();
     let base = directory.path().display();
-    for (level, is_refused) in [(Level::Off, false), (Level::Workspace, true)] {
+    for (level, is_refused) in [(SandboxLevel::Off, false), (SandboxLevel::Workspace, true)] {
         let rights = Some(denying(&directory.path().join("link")));
         let ground = ProcessTestWorkspace::with(ProcessSettings {
             rights,
@@ -156,10 +158,10 @@ fn network_is_blocked() {
         "(exec 3<>/dev/tcp/127.0.0.1/{tcp}) 2>/dev/null && echo tcp; (echo x > /dev/udp/127.0.0.1/{to}) 2>/dev/null && echo udp; true"
     );
     for (level, network, printed) in [
-        (Level::Off, NetworkAccess::None, "tcp\nudp\n"),
-        (Level::Workspace, NetworkAccess::Full, "tcp\nudp\n"),
-        (Level::Workspace, NetworkAccess::None, ""),
-        (Level::ReadOnly, NetworkAccess::None, ""),
+        (SandboxLevel::Off, NetworkAccess::None, "tcp\nudp\n"),
+        (SandboxLevel::Workspace, NetworkAccess::Full, "tcp\nudp\n"),
+        (SandboxLevel::Workspace, NetworkAccess::None, ""),
+        (SandboxLevel::ReadOnly, NetworkAccess::None, ""),
     ] {
         let ground = ProcessTestWorkspace::with(settings(level, network));
         assert_eq!(ground.shell(&script).1, printed, "{level}");
@@ -177,7 +179,7 @@ fn is_sleep_running(seconds: &str) -> bool {
 
 #[test]
 fn no_process_survives_the_end_of_its_command() {
-    let ground = ground(Level::Workspace);
+    let ground = ground(SandboxLevel::Workspace);
     let id = std::process::id();
     for (number, script) in [
         "setsid sleep N & sleep N",
@@ -205,7 +207,7 @@ fn no_process_survives_the_end_of_its_command() {
 
 #[test]
 fn terminal_is_a_tty() {
-    let ground = ground(Level::Workspace);
+    let ground = ground(SandboxLevel::Workspace);
     let script = "test -t 0 && (echo named > $(tty)) && echo x > /dev/tty";
     let request =
         ProcessRequest { terminal: Some(TerminalSize::default()), ..ground.request(script) };
@@ -220,10 +222,10 @@ fn unenforceable_request_is_refused() {
     let hosts = NetworkAccess::Hosts(vec!["docs.rs".into()]);
     let none = NetworkAccess::None;
     for (level, network, hidden, why, instead) in [
-        (Level::Staged, none.clone(), "", "takes an overlay", "--sandbox workspace"),
-        (Level::Workspace, hosts.clone(), "", "knows ports, not hosts", "--net none"),
-        (Level::ReadOnly, hosts, "", "knows ports, not hosts", "--net none"),
-        (Level::Workspace, none, "workspace/secret", "must stay unreadable", "read-only"),
+        (SandboxLevel::Staged, none.clone(), "", "takes an overlay", "--sandbox workspace"),
+        (SandboxLevel::Workspace, hosts.clone(), "", "knows ports, not hosts", "--net none"),
+        (SandboxLevel::ReadOnly, hosts, "", "knows ports, not hosts", "--net none"),
+        (SandboxLevel::Workspace, none, "workspace/secret", "must stay unreadable", "read-only"),
     ] {
         let mut ground = ProcessTestWorkspace::with(settings(level, network.clone()));
         let workspace = ground.workspace();
@@ -278,7 +280,7 @@ fn backend_is_resolved() {
         let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
         settings.settled(Path::new("/usr")).confinement.backend
     };
-    for level in [Level::Off, Level::Workspace] {
+    for level in [SandboxLevel::Off, SandboxLevel::Workspace] {
         assert_eq!(settle(level, Backend::Auto), Backend::Namespaces);
         assert_eq!(settle(level, Backend::Landlock), Backend::Landlock);
         assert_eq!(settle(level, Backend::Bubblewrap), Backend::Bubblewrap);

@@ -3,16 +3,16 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use windlass_core::{Alteration, Attributes, Expect, Files, Source, To};
+use windlass_core::{Alteration, Attributes, ContentSource, ExpectedState, Files, TargetState};
 
 use super::{LOOKUPS, TestWorkspace, expect, place, read};
 
 fn written<'a>(
-    expect: Expect,
+    expect: ExpectedState,
     content: &'a [u8],
     attributes: Option<&'a Attributes>,
 ) -> Alteration<'a> {
-    let to = To::File { content: Source::Bytes(content), attributes };
+    let to = TargetState::File { content: ContentSource::Bytes(content), attributes };
     Alteration { expect, to, temporary: Some(".windlass-c-0.tmp") }
 }
 
@@ -44,7 +44,10 @@ fn prepared_content_is_not_written_again() {
             batch.secure().unwrap();
             assert_eq!(read(&files, "old").unwrap(), "old", "nothing has happened yet");
             let number = fs::metadata(&prepared).unwrap().ino();
-            let to = To::File { content: Source::At(&prepared), attributes: told.as_ref() };
+            let to = TargetState::File {
+                content: ContentSource::At(&prepared),
+                attributes: told.as_ref(),
+            };
             let alteration = Alteration { expect, to, temporary: Some(".windlass-c-0.tmp") };
             batch.alter(&at, &alteration).unwrap();
             batch.settle().unwrap();
@@ -63,7 +66,7 @@ fn file_in_missing_directory_is_not_prepared() {
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();
     let at = place(&files, "not/yet");
-    assert_eq!(batch.prepare(&at, &written(Expect::Absent, b"x", None)).unwrap(), None);
+    assert_eq!(batch.prepare(&at, &written(ExpectedState::Absent, b"x", None)).unwrap(), None);
     assert_eq!(ground.names("work"), [""; 0]);
 }
 
@@ -73,7 +76,7 @@ fn existing_temporary_name_is_not_overwritten() {
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();
     let at = place(&files, "new");
-    batch.prepare(&at, &written(Expect::Absent, b"x", None)).unwrap_err();
+    batch.prepare(&at, &written(ExpectedState::Absent, b"x", None)).unwrap_err();
     assert_eq!(read(&files, ".windlass-c-0.tmp").unwrap(), "another's");
     assert_eq!(ground.names("work"), [".windlass-c-0.tmp"]);
 }
@@ -85,8 +88,12 @@ fn removed_directories_do_not_fail_the_final_sync() {
     let batch = files.batch(&[]).unwrap().unwrap();
     for path in ["a/b/c", "a/b", "a"] {
         let at = place(&files, path);
-        let Expect::Same(seen) = expect(&files, &at) else { panic!("{path} is not there") };
-        let gone = Alteration { expect: Expect::Same(seen), to: To::Nothing, temporary: None };
+        let ExpectedState::Same(seen) = expect(&files, &at) else { panic!("{path} is not there") };
+        let gone = Alteration {
+            expect: ExpectedState::Same(seen),
+            to: TargetState::Nothing,
+            temporary: None,
+        };
         batch.alter(&at, &gone).unwrap();
     }
     batch.settle().unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use windlass_core::{ApprovalId, CallId, CommitState, Stage as _};
+use windlass_core::{ApprovalId, CallId, CommitState, StageStorage as _};
 
 use super::TestWorkspace;
 use super::staged::{described, run};

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use windlass_core::{Alteration, Attributes, Expect, Files, Source, To};
+use windlass_core::{Alteration, Attributes, ContentSource, ExpectedState, Files, TargetState};
 
 use super::{LOOKUPS, TestWorkspace, alter, at, error, file, place, read, seen, write};
 
@@ -17,12 +17,12 @@ fn new_files_are_created_only_where_nothing_exists() {
         ground.link("../outside/new", "work/dangling_out");
         let files = ground.files(lookup);
         for path in ["new", "directory/new", "a/b/c/new", "../outside/made/new"] {
-            let written = write(&files, path, "content", Expect::Absent).unwrap();
+            let written = write(&files, path, "content", ExpectedState::Absent).unwrap();
             assert_eq!(read(&files, path).unwrap(), "content");
             assert_eq!(written.stat.unwrap().fingerprint, seen(&files, path));
         }
         for (path, real) in [("dangling", "directory/target"), ("dangling_out", "../outside/new")] {
-            write(&files, path, "through a link", Expect::Absent).unwrap();
+            write(&files, path, "through a link", ExpectedState::Absent).unwrap();
             assert_eq!(read(&files, real).unwrap(), "through a link");
             assert!(ground.work(path).is_symlink());
         }
@@ -33,7 +33,7 @@ fn new_files_are_created_only_where_nothing_exists() {
             ("file/below", "NotADirectory"),
             ("/", "NotRegular"),
         ] {
-            assert_eq!(error(write(&files, path, "x", Expect::Absent)), expected, "{path}");
+            assert_eq!(error(write(&files, path, "x", ExpectedState::Absent)), expected, "{path}");
         }
         assert_eq!(read(&files, "file").unwrap(), "old");
         let names = ["a", "dangling", "dangling_out", "directory", "file", "new"];
@@ -45,7 +45,7 @@ fn new_files_are_created_only_where_nothing_exists() {
 fn new_file_has_the_usual_mode() {
     let ground = TestWorkspace::with(&[("by_standard_library", "")]);
     let files = ground.files(LOOKUPS[0]);
-    let written = write(&files, "a/new", "", Expect::Absent).unwrap();
+    let written = write(&files, "a/new", "", ExpectedState::Absent).unwrap();
     let mode = |path: &str| fs::metadata(ground.work(path)).unwrap().mode() & 0o7777;
     assert_eq!(mode("a/new"), mode("by_standard_library"));
     assert_eq!(written.stat.unwrap().mode, mode("a/new"));
@@ -62,7 +62,7 @@ fn only_one_of_many_threads_creates_a_file() {
         for number in 0..20 {
             let (files, created) = (&files, &created);
             scope.spawn(move || {
-                match write(files, "a/b/new", number.to_string(), Expect::Absent) {
+                match write(files, "a/b/new", number.to_string(), ExpectedState::Absent) {
                     Ok(_) => drop(created.fetch_add(1, Ordering::Relaxed)),
                     Err(error) => assert_eq!(super::name(&error.kind), "Exists"),
                 }
@@ -81,16 +81,16 @@ fn file_names_may_be_any_bytes() {
         let longest = [b'n'; 255];
         for name in [b"\xff\xfe".as_slice(), b"a\nb", b" ", b"-rf", b"\"'$(x)", b"*", &longest] {
             let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name));
-            write(&files, path, "first", Expect::Absent).unwrap();
+            write(&files, path, "first", ExpectedState::Absent).unwrap();
             let seen = seen(&files, path);
-            write(&files, path, "second", Expect::Same(seen)).unwrap();
+            write(&files, path, "second", ExpectedState::Same(seen)).unwrap();
             assert_eq!(fs::read(ground.work("").join(path)).unwrap(), b"second");
             let place = place(&files, path);
             let expect = super::expect(&files, &place);
-            alter(&files, &place, expect, To::Nothing).unwrap();
+            alter(&files, &place, expect, TargetState::Nothing).unwrap();
         }
         let too_long = "n".repeat(256);
-        assert_eq!(error(write(&files, &too_long, "x", Expect::Absent)), "BadName");
+        assert_eq!(error(write(&files, &too_long, "x", ExpectedState::Absent)), "BadName");
         assert_eq!(ground.names("work"), [""; 0]);
     }
 }
@@ -104,16 +104,17 @@ fn given_temporary_name_is_used_and_cleaned_up() {
             TestWorkspace::with(&[("file", "old"), (".taken", "another's"), ("outside/", "")]);
         let files = ground.files(lookup);
         for temporary in [".windlass-1.tmp", ".taken", "", ".", "..", "a/b", "../outside/x", "\0"] {
-            for (path, expect) in
-                [("file", Expect::Same(seen(&files, "file"))), ("new", Expect::Absent)]
-            {
+            for (path, expect) in [
+                ("file", ExpectedState::Same(seen(&files, "file"))),
+                ("new", ExpectedState::Absent),
+            ] {
                 let to = file(temporary.as_bytes(), None);
                 let alteration = Alteration { expect, to, temporary: Some(temporary) };
                 files.alter(&at(&files, path), &alteration).unwrap();
                 assert_eq!(read(&files, path).unwrap(), temporary);
             }
-            let link = To::Symlink("x".as_ref());
-            let expect = Expect::Same(seen(&files, "new"));
+            let link = TargetState::Symlink("x".as_ref());
+            let expect = ExpectedState::Same(seen(&files, "new"));
             let alteration = Alteration { expect, to: link, temporary: Some(temporary) };
             files.alter(&at(&files, "new"), &alteration).unwrap();
             fs::remove_file(ground.work("new")).unwrap();
@@ -135,7 +136,7 @@ fn content_is_copied_from_another_file() {
         let files = ground.files(LOOKUPS[0]);
         for path in [format!("new_{length}"), "one".into(), "old".into()] {
             let place = place(&files, &path);
-            let to = To::File { content: Source::File(&source), attributes: None };
+            let to = TargetState::File { content: ContentSource::File(&source), attributes: None };
             alter(&files, &place, super::expect(&files, &place), to).unwrap();
             assert_eq!(fs::read(ground.work(&path)).unwrap(), bytes, "{path}");
         }
@@ -143,8 +144,8 @@ fn content_is_copied_from_another_file() {
     // A file that the kernel generates has no length and cannot be copied by the kernel.
     let source = fs::File::open("/proc/self/status").unwrap();
     let files = ground.files(LOOKUPS[0]);
-    let to = To::File { content: Source::File(&source), attributes: None };
-    alter(&files, &place(&files, "status"), Expect::Absent, to).unwrap();
+    let to = TargetState::File { content: ContentSource::File(&source), attributes: None };
+    alter(&files, &place(&files, "status"), ExpectedState::Absent, to).unwrap();
     assert!(read(&files, "status").unwrap().contains("Pid:"));
 }
 
@@ -153,7 +154,7 @@ fn given_mode_ignores_the_umask() {
     let ground = TestWorkspace::new();
     let files = ground.files(LOOKUPS[0]);
     let told = Attributes { mode: Some(0o666), ..Attributes::default() };
-    alter(&files, &place(&files, "new"), Expect::Absent, file(b"", Some(&told))).unwrap();
+    alter(&files, &place(&files, "new"), ExpectedState::Absent, file(b"", Some(&told))).unwrap();
     assert_eq!(fs::metadata(ground.work("new")).unwrap().mode() & 0o7777, 0o666);
 }
 
@@ -172,7 +173,7 @@ fn the_mode_of_a_new_file_is_known_before_it_is_made() {
         for directory in ["plain", "handed_down"] {
             let told = files.new_file_mode(&place(&files, directory)).unwrap();
             let path = format!("{directory}/{lookup:?}");
-            let made = write(&files, &path, "x", Expect::Absent).unwrap().stat.unwrap();
+            let made = write(&files, &path, "x", ExpectedState::Absent).unwrap().stat.unwrap();
             assert_eq!(told, Some(made.mode), "{directory}");
         }
         assert_eq!(error(files.new_file_mode(&place(&files, "missing"))), "NotFound");

@@ -9,7 +9,8 @@ use std::process::Command;
 
 use proptest::prelude::*;
 use windlass_core::{
-    Alteration, ChangedTo, Expect, FileKind, Files, ProcessChange, Resolved, Source, To,
+    Alteration, ChangedTo, ContentSource, ExpectedState, FileKind, Files, ProcessChange, Resolved,
+    TargetState,
 };
 
 use super::staged::{described, run, told};
@@ -404,30 +405,33 @@ fn apply(files: &LocalFiles, delta: &Delta) {
         };
         let other: Resolved;
         let to = match &change.to {
-            ChangedTo::File(content, attributes) => {
-                To::File { content: Source::At(content), attributes: Some(attributes) }
-            }
-            ChangedTo::Attributes(attributes) => To::Attributes(attributes),
+            ChangedTo::File(content, attributes) => TargetState::File {
+                content: ContentSource::At(content),
+                attributes: Some(attributes),
+            },
+            ChangedTo::Attributes(attributes) => TargetState::Attributes(attributes),
             ChangedTo::Linked(with) => {
                 other = resolved(with);
                 let seen = files.look(&other).unwrap().unwrap().stat.fingerprint;
-                To::Linked { with: &other, seen }
+                TargetState::Linked { with: &other, seen }
             }
-            ChangedTo::Symlink(target, _) => To::Symlink(target),
-            ChangedTo::Directory(attributes) => To::Directory { attributes: Some(attributes) },
-            ChangedTo::Nothing => To::Nothing,
+            ChangedTo::Symlink(target, _) => TargetState::Symlink(target),
+            ChangedTo::Directory(attributes) => {
+                TargetState::Directory { attributes: Some(attributes) }
+            }
+            ChangedTo::Nothing => TargetState::Nothing,
         };
         let there = files.look(&path).unwrap();
-        let mut expect = change.before.map_or(Expect::Absent, Expect::Same);
+        let mut expect = change.before.map_or(ExpectedState::Absent, ExpectedState::Same);
         let kind = match to {
-            To::File { .. } | To::Linked { .. } => Some(FileKind::File),
-            To::Symlink(_) => Some(FileKind::Symlink),
-            To::Directory { .. } => Some(FileKind::Directory),
+            TargetState::File { .. } | TargetState::Linked { .. } => Some(FileKind::File),
+            TargetState::Symlink(_) => Some(FileKind::Symlink),
+            TargetState::Directory { .. } => Some(FileKind::Directory),
             _ => None,
         };
         if there.is_some_and(|there| kind.is_some_and(|kind| there.stat.kind != kind)) {
-            alter(expect, To::Nothing);
-            expect = Expect::Absent;
+            alter(expect, TargetState::Nothing);
+            expect = ExpectedState::Absent;
         }
         alter(expect, to);
     }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use windlass_core::{Expect, To};
+use windlass_core::{ExpectedState, TargetState};
 
 use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, place, read, rewrite, seen};
 
@@ -19,12 +19,15 @@ fn symbolic_links_get_the_given_target() {
             let target = Path::new(OsStr::from_bytes(target));
             for name in ["a/b/new", "old"] {
                 let link = place(&files, name);
-                alter(&files, &link, expect(&files, &link), To::Symlink(target)).unwrap();
+                alter(&files, &link, expect(&files, &link), TargetState::Symlink(target)).unwrap();
                 assert_eq!(fs::read_link(ground.work(name)).unwrap(), target);
             }
         }
-        let empty = To::Symlink(Path::new(""));
-        assert_eq!(error(alter(&files, &place(&files, "e"), Expect::Absent, empty)), "BadName");
+        let empty = TargetState::Symlink(Path::new(""));
+        assert_eq!(
+            error(alter(&files, &place(&files, "e"), ExpectedState::Absent, empty)),
+            "BadName"
+        );
         assert_eq!(ground.names("work"), ["a", "file", "old"]);
         assert_eq!(ground.names("work/a/b"), ["new"]);
     }
@@ -37,7 +40,8 @@ fn a_hard_link_is_the_same_file() {
         let files = ground.files(lookup);
         for name in ["a/b/two", "other"] {
             let path = place(&files, name);
-            let linked = To::Linked { with: &at(&files, "one"), seen: seen(&files, "one") };
+            let linked =
+                TargetState::Linked { with: &at(&files, "one"), seen: seen(&files, "one") };
             let altered = alter(&files, &path, expect(&files, &path), linked).unwrap();
             let metadata = fs::metadata(ground.work(name)).unwrap();
             assert_eq!(metadata.ino(), fs::metadata(ground.work("one")).unwrap().ino());
@@ -45,7 +49,7 @@ fn a_hard_link_is_the_same_file() {
         }
         // A repeated link to the same file changes nothing.
         let path = place(&files, "other");
-        let linked = To::Linked { with: &at(&files, "one"), seen: seen(&files, "one") };
+        let linked = TargetState::Linked { with: &at(&files, "one"), seen: seen(&files, "one") };
         alter(&files, &path, expect(&files, &path), linked).unwrap();
         rewrite(&files, "one", "changed").unwrap();
         assert_eq!(read(&files, "other").unwrap(), "x", "other names keep the old content");
@@ -61,11 +65,11 @@ fn only_the_seen_file_is_hard_linked() {
         let (one, before) = (at(&files, "one"), seen(&files, "one"));
         ground.put("work/one", "by another");
         let new = place(&files, "a/new");
-        let linked = To::Linked { with: &one, seen: before };
-        assert_eq!(error(alter(&files, &new, Expect::Absent, linked)), "Stale");
+        let linked = TargetState::Linked { with: &one, seen: before };
+        assert_eq!(error(alter(&files, &new, ExpectedState::Absent, linked)), "Stale");
         let directory = at(&files, "directory");
-        let linked = To::Linked { with: &directory, seen: seen(&files, "directory") };
-        assert_eq!(error(alter(&files, &new, Expect::Absent, linked)), "NotRegular");
+        let linked = TargetState::Linked { with: &directory, seen: seen(&files, "directory") };
+        assert_eq!(error(alter(&files, &new, ExpectedState::Absent, linked)), "NotRegular");
         assert_eq!(ground.names("work"), ["directory", "one"]);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use windlass_core::{Expect, Files};
+use windlass_core::{ExpectedState, Files};
 
 use super::process::{self, tell_ready, wait_until_ready, workspace_and_name};
 use super::{LOOKUPS, TestWorkspace, alter, at, file, read, rewrite};
@@ -60,7 +60,7 @@ fn append(files: &LocalFiles, name: &str, line: &str) {
         let path = at(files, name);
         let Ok(before) = files.open(&path) else { continue };
         let text = std::io::read_to_string(before.file).unwrap() + line;
-        let expect = Expect::Same(before.stat.fingerprint);
+        let expect = ExpectedState::Same(before.stat.fingerprint);
         match alter(files, &path, expect, file(text.as_bytes(), None)) {
             Ok(_) => return,
             Err(error) => {

@@ -3,15 +3,15 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use windlass_core::{Altered, Expect, FileError, To};
+use windlass_core::{Altered, ExpectedState, FileError, TargetState};
 
 use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, place, read, seen};
 use crate::LocalFiles;
 
 /// Moves a file as it is now to a path where nothing exists.
 fn move_to_new_path(files: &LocalFiles, from: &str, to: &str) -> Result<Altered, FileError> {
-    let moved = To::Moved { from: &at(files, from), seen: seen(files, from) };
-    alter(files, &at(files, to), Expect::Absent, moved)
+    let moved = TargetState::Moved { from: &at(files, from), seen: seen(files, from) };
+    alter(files, &at(files, to), ExpectedState::Absent, moved)
 }
 
 #[test]
@@ -43,8 +43,8 @@ fn existing_target_is_not_overwritten_unseen() {
             error(alter(
                 &files,
                 &new,
-                Expect::Absent,
-                To::Moved { from: &place, seen: fingerprint }
+                ExpectedState::Absent,
+                TargetState::Moved { from: &place, seen: fingerprint }
             )),
             "Stale"
         );
@@ -60,8 +60,8 @@ fn seen_target_can_be_overwritten() {
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         let files = ground.files(lookup);
         let over = |from: &str, to: &str| {
-            let moved = To::Moved { from: &at(&files, from), seen: seen(&files, from) };
-            alter(&files, &at(&files, to), Expect::Same(seen(&files, to)), moved)
+            let moved = TargetState::Moved { from: &at(&files, from), seen: seen(&files, from) };
+            alter(&files, &at(&files, to), ExpectedState::Same(seen(&files, to)), moved)
         };
         over("a", "b").unwrap();
         assert_eq!(read(&files, "b").unwrap(), "a");
@@ -77,9 +77,9 @@ fn a_link_is_moved_and_not_followed() {
         ground.link("file", "work/link");
         let files = ground.files(lookup);
         let link = place(&files, "link");
-        let Expect::Same(seen) = expect(&files, &link) else { panic!() };
-        let moved = To::Moved { from: &link, seen };
-        alter(&files, &place(&files, "a/moved"), Expect::Absent, moved).unwrap();
+        let ExpectedState::Same(seen) = expect(&files, &link) else { panic!() };
+        let moved = TargetState::Moved { from: &link, seen };
+        alter(&files, &place(&files, "a/moved"), ExpectedState::Absent, moved).unwrap();
         assert_eq!(fs::read_link(ground.work("a/moved")).unwrap().to_str(), Some("file"));
         assert_eq!(ground.names("work"), ["a", "file"]);
     }
@@ -92,20 +92,20 @@ fn directory_is_moved_with_its_contents_to_a_new_path() {
         let inode = fs::metadata(ground.work("old")).unwrap().ino();
         let files = ground.files(lookup);
         let old = place(&files, "old");
-        let Expect::Same(seen) = expect(&files, &old) else { panic!() };
+        let ExpectedState::Same(seen) = expect(&files, &old) else { panic!() };
         let moved = |to: &str, expect| {
-            alter(&files, &place(&files, to), expect, To::Moved { from: &old, seen })
+            alter(&files, &place(&files, to), expect, TargetState::Moved { from: &old, seen })
         };
         for to in ["empty", "file"] {
-            assert_eq!(error(moved(to, Expect::Absent)), "Exists", "{to}");
+            assert_eq!(error(moved(to, ExpectedState::Absent)), "Exists", "{to}");
         }
         let there = expect(&files, &place(&files, "file"));
         assert_eq!(error(moved("file", there)), "NotRegular");
-        let stat = moved("a/new", Expect::Absent).unwrap().stat.unwrap();
+        let stat = moved("a/new", ExpectedState::Absent).unwrap().stat.unwrap();
         assert_eq!(stat.fingerprint.inode, inode);
         assert_eq!(fs::read_to_string(ground.work("a/new/sub/file")).unwrap(), "x");
         assert_eq!(ground.names("work"), ["a", "empty", "file"]);
         ground.put("work/old/other", "another directory");
-        assert_eq!(error(moved("b", Expect::Absent)), "Stale");
+        assert_eq!(error(moved("b", ExpectedState::Absent)), "Stale");
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use windlass_core::{
-    Access, ChangedTo, Confinement, Errors, Files as _, Level, NetworkAccess, ProcessEnd,
-    ProcessRequest, Processes as _, Program, Stdin, TerminalSize, ToolError,
+    Access, ChangedTo, Confinement, Files as _, NetworkAccess, ProcessEnd, ProcessRequest,
+    Processes as _, Program, SandboxLevel, StderrTarget, Stdin, TerminalSize, ToolError,
 };
 
 use crate::{LocalFiles, LocalProcesses, ProcessSettings};
@@ -17,7 +17,7 @@ pub(super) struct ProcessTestWorkspace {
 }
 
 impl ProcessTestWorkspace {
-    fn new(level: Level) -> Self {
+    fn new(level: SandboxLevel) -> Self {
         Self::with(ProcessSettings {
             confinement: Confinement { level, ..Confinement::default() },
             ..ProcessSettings::default()
@@ -79,7 +79,9 @@ impl ProcessTestWorkspace {
 
 #[test]
 fn a_program_prints_and_ends() {
-    for level in [Level::Off, Level::ReadOnly, Level::Workspace, Level::Staged] {
+    for level in
+        [SandboxLevel::Off, SandboxLevel::ReadOnly, SandboxLevel::Workspace, SandboxLevel::Staged]
+    {
         let ground = ProcessTestWorkspace::new(level);
         let (end, printed, _) = ground.shell("echo out; echo err >&2; echo $((1 + 1)); exit 7");
         assert_eq!((end, &*printed), (ProcessEnd::Exited(7), "out\nerr\n2\n"), "{level}");
@@ -88,7 +90,7 @@ fn a_program_prints_and_ends() {
 
 #[test]
 fn staged_changes_are_reported_and_not_applied() {
-    let ground = ProcessTestWorkspace::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(SandboxLevel::Workspace);
     let (end, printed, changes) = ground.shell("echo b > b.txt; rm a.txt; mkdir -p c/d; ls");
     assert_eq!((end, &*printed), (ProcessEnd::Exited(0), "b.txt\nc\n"));
     let mut changes = changes;
@@ -101,7 +103,7 @@ fn staged_changes_are_reported_and_not_applied() {
 /// A directory that exists in the workspace is renamed by one system call, as without a stage.
 #[test]
 fn a_directory_is_renamed_on_a_stage() {
-    let ground = ProcessTestWorkspace::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(SandboxLevel::Workspace);
     std::fs::create_dir_all(ground.workspace().join("old/sub")).unwrap();
     std::fs::write(ground.workspace().join("old/sub/file"), "file\n").unwrap();
     let script = "python3 -c 'import os; os.rename(\"old\", \"new\")' && ls -A && cat new/sub/file";
@@ -114,7 +116,7 @@ fn a_directory_is_renamed_on_a_stage() {
 /// A directory that was prepared for a move, and in the end not moved, is no change.
 #[test]
 fn a_directory_that_was_moved_back_is_no_change() {
-    let ground = ProcessTestWorkspace::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(SandboxLevel::Workspace);
     std::fs::create_dir_all(ground.workspace().join("old/sub")).unwrap();
     std::fs::write(ground.workspace().join("old/sub/file"), "file\n").unwrap();
     let script = "python3 -c 'import os; os.rename(\"old\", \"new\"); os.rename(\"new\", \"old\")'";
@@ -125,7 +127,7 @@ fn a_directory_that_was_moved_back_is_no_change() {
 /// Such a directory remains if the sandbox is killed while it moves the entries of a directory.
 #[test]
 fn changes_with_a_directory_that_is_half_moved_are_dropped() {
-    let ground = ProcessTestWorkspace::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(SandboxLevel::Workspace);
     let prefix = windlass_sandbox::RENAME_PREFIX;
     let script = format!("mkdir -p d/{prefix}7/sub; echo x > d/{prefix}7/sub/x");
     let error = ground.run(&ground.request(&script)).unwrap_err().to_string();
@@ -134,14 +136,14 @@ fn changes_with_a_directory_that_is_half_moved_are_dropped() {
 
 #[test]
 fn direct_access_changes_the_real_directory() {
-    for level in [Level::Off, Level::Workspace] {
+    for level in [SandboxLevel::Off, SandboxLevel::Workspace] {
         let ground = ProcessTestWorkspace::new(level);
         let request =
             ProcessRequest { access: Access::Direct, ..ground.request("echo b > b.txt; rm a.txt") };
         let (_, _, mut changes) = ground.run(&request).unwrap();
         changes.sort();
         // Without a sandbox changes are not tracked.
-        let tracked: &[&str] = if level == Level::Off { &[] } else { &["+b.txt", "-a.txt"] };
+        let tracked: &[&str] = if level == SandboxLevel::Off { &[] } else { &["+b.txt", "-a.txt"] };
         assert_eq!(changes, tracked, "{level}");
         let left: Vec<_> = std::fs::read_dir(ground.workspace()).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "{level}: {left:?}");
@@ -150,7 +152,7 @@ fn direct_access_changes_the_real_directory() {
 
 #[test]
 fn read_only_program_changes_nothing() {
-    let ground = ProcessTestWorkspace::new(Level::ReadOnly);
+    let ground = ProcessTestWorkspace::new(SandboxLevel::ReadOnly);
     let (end, printed, changes) = ground.shell("cat a.txt; echo x > a.txt || echo refused");
     assert_eq!(end, ProcessEnd::Exited(0));
     assert!(printed.starts_with("a\n") && printed.ends_with("refused\n"), "{printed}");
@@ -159,7 +161,7 @@ fn read_only_program_changes_nothing() {
 
 #[test]
 fn standard_input_is_closed_or_given() {
-    let ground = ProcessTestWorkspace::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(SandboxLevel::Workspace);
     assert_eq!(ground.shell("cat; echo end").1, "end\n");
     let given =
         ProcessRequest { stdin: Stdin::Bytes(b"one\ntwo\n".to_vec()), ..ground.request("sort -r") };
@@ -168,7 +170,7 @@ fn standard_input_is_closed_or_given() {
 
 #[test]
 fn terminal_is_a_tty() {
-    let ground = ProcessTestWorkspace::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(SandboxLevel::Workspace);
     let size = TerminalSize { columns: 77, rows: 11 };
     let request = ProcessRequest {
         terminal: Some(size),
@@ -201,7 +203,7 @@ fn program_gets_few_environment_variables() {
 
 #[test]
 fn unrunnable_programs_are_reported() {
-    let ground = ProcessTestWorkspace::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(SandboxLevel::Workspace);
     for (program, why) in [
         (Program::words(["no-such-program-here"]), "no program of that name"),
         (Program::words(["/nonexistent/program"]), "No such file"),
@@ -253,9 +255,9 @@ fn only_named_hosts_are_reached() {
 
 #[test]
 fn stderr_can_be_read_separately() {
-    let ground = ProcessTestWorkspace::new(Level::ReadOnly);
+    let ground = ProcessTestWorkspace::new(SandboxLevel::ReadOnly);
     let script = "echo out; echo err >&2; head -c 200000 /dev/zero >&2; exit 2";
-    let request = ProcessRequest { errors: Errors::Apart, ..ground.request(script) };
+    let request = ProcessRequest { errors: StderrTarget::Apart, ..ground.request(script) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (printed, errors, end) = runtime.block_on(async {
         let process = ground.processes.start(&request).unwrap();

@@ -1,6 +1,6 @@
 //! Commands that write more than their quota.
 
-use windlass_core::{Confinement, Level, ProcessEnd, Processes as _};
+use windlass_core::{Confinement, ProcessEnd, Processes as _, SandboxLevel};
 
 use super::processes::ProcessTestWorkspace;
 use crate::ProcessSettings;
@@ -9,7 +9,7 @@ const QUOTA: u64 = 8 << 20;
 
 fn ground() -> ProcessTestWorkspace {
     ProcessTestWorkspace::with(ProcessSettings {
-        confinement: Confinement { level: Level::Workspace, ..Confinement::default() },
+        confinement: Confinement { level: SandboxLevel::Workspace, ..Confinement::default() },
         disk: Some(QUOTA),
         ..ProcessSettings::default()
     })

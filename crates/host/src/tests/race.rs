@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use windlass_core::{Expect, FileError, Files, Walk};
+use windlass_core::{ExpectedState, FileError, Files, Walk};
 
 use super::walk::visit_all;
 use super::{LOOKUPS, TestWorkspace, alter, file};
@@ -84,8 +84,8 @@ fn write(files: &LocalFiles, number: usize) -> Result<bool, FileError> {
         return Ok(false);
     }
     let expect = match files.stat(&path) {
-        Ok(stat) => Expect::Same(stat.fingerprint),
-        Err(_) => Expect::Absent,
+        Ok(stat) => ExpectedState::Same(stat.fingerprint),
+        Err(_) => ExpectedState::Absent,
     };
     let content = format!("inside {number}");
     alter(files, &path, expect, file(content.as_bytes(), None))?;

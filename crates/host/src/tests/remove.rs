@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 
 use rustix::fs::{CWD, Mode};
-use windlass_core::{Altered, Expect, FileError, To};
+use windlass_core::{Altered, ExpectedState, FileError, TargetState};
 
 use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, place, read, seen};
 use crate::LocalFiles;
@@ -12,7 +12,7 @@ use crate::LocalFiles;
 /// Removes the current object at the real path.
 fn remove(files: &LocalFiles, path: &str) -> Result<Altered, FileError> {
     let path = at(files, path);
-    alter(files, &path, expect(files, &path), To::Nothing)
+    alter(files, &path, expect(files, &path), TargetState::Nothing)
 }
 
 #[test]
@@ -54,7 +54,12 @@ fn unseen_file_stays() {
             let (place, fingerprint) = (at(&files, path), seen(&files, path));
             spoil();
             assert_eq!(
-                error(alter(&files, &place, Expect::Same(fingerprint), To::Nothing)),
+                error(alter(
+                    &files,
+                    &place,
+                    ExpectedState::Same(fingerprint),
+                    TargetState::Nothing
+                )),
                 expected,
                 "{path}"
             );
@@ -95,7 +100,8 @@ fn links_are_removed_and_not_followed() {
         let files = ground.files(lookup);
         for path in ["link", "to_directory", "dangling"] {
             let link = place(&files, path);
-            let removed = alter(&files, &link, expect(&files, &link), To::Nothing).unwrap();
+            let removed =
+                alter(&files, &link, expect(&files, &link), TargetState::Nothing).unwrap();
             assert_eq!(removed, Altered { stat: None, in_place: false });
         }
         assert_eq!(ground.names("work"), ["directory", "file"]);
@@ -111,11 +117,15 @@ fn unexpected_and_special_files_are_not_removed() {
         let _socket = UnixListener::bind(ground.work("socket")).unwrap();
         let files = ground.files(lookup);
         for path in ["missing", "missing/below", "file/below"] {
-            alter(&files, &place(&files, path), Expect::Absent, To::Nothing).unwrap();
+            alter(&files, &place(&files, path), ExpectedState::Absent, TargetState::Nothing)
+                .unwrap();
         }
         for path in ["file", "fifo", ""] {
             let place = place(&files, path);
-            assert_eq!(error(alter(&files, &place, Expect::Absent, To::Nothing)), "Exists");
+            assert_eq!(
+                error(alter(&files, &place, ExpectedState::Absent, TargetState::Nothing)),
+                "Exists"
+            );
         }
         for path in ["fifo", "socket"] {
             assert_eq!(error(remove(&files, path)), "NotRegular", "{path}");
@@ -131,10 +141,12 @@ fn directory_is_identified_by_its_inode() {
         let files = ground.files(lookup);
         let (emptied, other) = (seen(&files, "emptied"), seen(&files, "other"));
         fs::remove_file(ground.work("emptied/file")).unwrap();
-        alter(&files, &at(&files, "emptied"), Expect::Same(emptied), To::Nothing).unwrap();
+        alter(&files, &at(&files, "emptied"), ExpectedState::Same(emptied), TargetState::Nothing)
+            .unwrap();
         fs::rename(ground.work("other"), ground.work("moved")).unwrap();
         ground.put("work/other/", "");
-        let removed = alter(&files, &at(&files, "other"), Expect::Same(other), To::Nothing);
+        let removed =
+            alter(&files, &at(&files, "other"), ExpectedState::Same(other), TargetState::Nothing);
         assert_eq!(error(removed), "Stale");
         assert_eq!(ground.names("work"), ["moved", "other"]);
     }

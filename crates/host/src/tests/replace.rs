@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
-use windlass_core::{Attributes, Expect, Files, Source, To};
+use windlass_core::{Attributes, ContentSource, ExpectedState, Files, TargetState};
 
 use super::{LOOKUPS, TestWorkspace, alter, at, error, file, read, rewrite, seen, write};
 use crate::LocalFiles;
@@ -42,7 +42,7 @@ fn only_the_seen_file_is_replaced() {
             let seen = seen(&files, path);
             let resolved = at(&files, path);
             spoil();
-            error(alter(&files, &resolved, Expect::Same(seen), file(b"new", None)))
+            error(alter(&files, &resolved, ExpectedState::Same(seen), file(b"new", None)))
         };
         assert_eq!(stale("file", &|| ground.put("work/file", "by another")), "Stale");
         assert_eq!(stale("gone", &|| fs::remove_file(ground.work("gone")).unwrap()), "Stale");
@@ -101,7 +101,7 @@ fn restoration_writes_read_only_files() {
     for path in ["file", "one"] {
         fs::set_permissions(ground.work(path), fs::Permissions::from_mode(0o444)).unwrap();
         let told = Attributes { mode: Some(0o444), ..Attributes::default() };
-        let expect = Expect::Same(seen(&files, path));
+        let expect = ExpectedState::Same(seen(&files, path));
         let altered = alter(&files, &at(&files, path), expect, file(b"new", Some(&told))).unwrap();
         assert_eq!(altered.stat.unwrap().mode, 0o444);
         assert_eq!(read(&files, path).unwrap(), "new");
@@ -120,8 +120,8 @@ fn unreadable_content_leaves_the_old_file() {
     let files = ground.files(LOOKUPS[0]);
     for path in ["file", "one", "big_one"] {
         let before = fs::read(ground.work(path)).unwrap();
-        let to = To::File { content: Source::File(&unreadable), attributes: None };
-        let failed = alter(&files, &at(&files, path), Expect::Same(seen(&files, path)), to);
+        let to = TargetState::File { content: ContentSource::File(&unreadable), attributes: None };
+        let failed = alter(&files, &at(&files, path), ExpectedState::Same(seen(&files, path)), to);
         assert!(failed.is_err(), "{path}");
         assert!(fs::read(ground.work(path)).unwrap() == before, "{path}");
     }
@@ -150,7 +150,7 @@ fn devices_and_proc_are_refused() {
     let ground = TestWorkspace::new();
     let files = ground.files(LOOKUPS[0]);
     assert_eq!(error(rewrite(&files, "/dev/full", "x")), "NotRegular");
-    assert!(write(&files, "/proc/new_file", "x", Expect::Absent).is_err());
+    assert!(write(&files, "/proc/new_file", "x", ExpectedState::Absent).is_err());
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn count(files: &LocalFiles, name: &str, stale: &AtomicUsize) {
         let text = std::io::read_to_string(before.file).unwrap();
         let Ok(number) = text.parse::<usize>() else { continue };
         let content = (number + 1).to_string();
-        let expect = Expect::Same(before.stat.fingerprint);
+        let expect = ExpectedState::Same(before.stat.fingerprint);
         match alter(files, &path, expect, file(content.as_bytes(), None)) {
             Ok(_) => return,
             Err(error) => {
@@ -223,14 +223,14 @@ proptest! {
         let files = ground.files(LOOKUPS[0]);
         for content in contents {
             let seen = seen(&files, "file");
-            let written = write(&files, "file", &content, Expect::Same(seen)).unwrap();
+            let written = write(&files, "file", &content, ExpectedState::Same(seen)).unwrap();
             prop_assert_eq!(&fs::read(ground.work("file")).unwrap(), &content);
             prop_assert_eq!(written.stat.unwrap().links, 1);
             prop_assert_eq!(written.stat.unwrap().mode, mode);
             let after = fs::metadata(ground.work("file")).unwrap();
             prop_assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
             // The old fingerprint is no longer valid.
-            prop_assert_eq!(error(write(&files, "file", "x", Expect::Same(seen))), "Stale");
+            prop_assert_eq!(error(write(&files, "file", "x", ExpectedState::Same(seen))), "Stale");
         }
         if links == 2 {
             prop_assert_eq!(fs::read(ground.path("outside/second")).unwrap(), b"old");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, RenameFlags};
 use tempfile::TempDir;
-use windlass_core::{Expect, FileKind, Files, Resolved, SessionId, To};
+use windlass_core::{ExpectedState, FileKind, Files, Resolved, SessionId, TargetState};
 
 use super::walk::{PLAIN, shown};
 use super::{LOOKUPS, alter, at, error, expect, file, read, rewrite, write};
@@ -155,8 +155,8 @@ fn changes_are_made_in_the_directory_of_the_session() {
     let note = world.decoy("note");
     for lookup in LOOKUPS {
         let (one, two) = (world.files(lookup, "one"), world.files(lookup, "two"));
-        write(&one, &note, "first", Expect::Absent).unwrap();
-        write(&one, "/var/tmp/a/b/c", "deep", Expect::Absent).unwrap();
+        write(&one, &note, "first", ExpectedState::Absent).unwrap();
+        write(&one, "/var/tmp/a/b/c", "deep", ExpectedState::Absent).unwrap();
         rewrite(&one, "/tmp/a/b/c", "deeper").unwrap();
         assert_eq!(read(&one, "/tmp/a/b/c").unwrap(), "deeper");
         assert_eq!(error(read(&two, "/tmp/a/b/c")), "NotFound");
@@ -170,14 +170,15 @@ fn changes_are_made_in_the_directory_of_the_session() {
 
         let (from, to) = (at(&one, "/tmp/a/b/c"), at(&one, "/tmp/a/moved"));
         let seen = one.stat(&from).unwrap().fingerprint;
-        alter(&one, &to, Expect::Absent, To::Moved { from: &from, seen }).unwrap();
+        alter(&one, &to, ExpectedState::Absent, TargetState::Moved { from: &from, seen }).unwrap();
         let link = at(&one, "/tmp/a/link");
-        alter(&one, &link, Expect::Absent, To::Symlink(Path::new("moved"))).unwrap();
+        alter(&one, &link, ExpectedState::Absent, TargetState::Symlink(Path::new("moved")))
+            .unwrap();
         assert_eq!(read(&one, "/tmp/a/link").unwrap(), "deeper");
         for name in ["/tmp/a/link", "/tmp/a/moved", "/tmp/a/b", "/tmp/a"] {
             // Not resolved, because that would follow the link.
             let place = Resolved { path: name.into(), inside: None, exists: true };
-            alter(&one, &place, expect(&one, &place), To::Nothing).unwrap();
+            alter(&one, &place, expect(&one, &place), TargetState::Nothing).unwrap();
         }
         fs::remove_dir_all(below).unwrap();
     }
@@ -193,9 +194,12 @@ fn session_tmp_itself_can_be_inspected_but_not_changed() {
             let tmp = at(&files, name);
             let found = files.look(&tmp).unwrap().unwrap();
             assert_eq!((found.stat.kind, found.stat.mode), (FileKind::Directory, 0o700));
-            let seen = Expect::Same(found.stat.fingerprint);
-            assert_eq!(error(alter(&files, &tmp, seen, To::Nothing)), "Permission");
-            assert_eq!(error(alter(&files, &tmp, Expect::Absent, file(b"", None))), "Permission");
+            let seen = ExpectedState::Same(found.stat.fingerprint);
+            assert_eq!(error(alter(&files, &tmp, seen, TargetState::Nothing)), "Permission");
+            assert_eq!(
+                error(alter(&files, &tmp, ExpectedState::Absent, file(b"", None))),
+                "Permission"
+            );
         }
     }
 }
@@ -228,7 +232,7 @@ fn workspace_below_tmp_takes_precedence() {
         }
         assert_eq!(read(&files, "file").unwrap(), "in the workspace");
         assert_eq!(read(&files, "/tmp/link").unwrap(), "mine");
-        write(&files, "../beside", "new", Expect::Absent).unwrap();
+        write(&files, "../beside", "new", ExpectedState::Absent).unwrap();
         rewrite(&files, "/tmp/note", "mine").unwrap();
         assert_eq!(fs::read_to_string(session.path.join(&ground).join("beside")).unwrap(), "new");
         assert!(!world.path("beside").exists());
@@ -293,7 +297,7 @@ fn read_and_write_in_swapped(files: &LocalFiles, number: usize) {
     if let Ok(stat) = files.stat(&path) {
         let content = format!("inside {number}");
         let to = file(content.as_bytes(), None);
-        drop(alter(files, &path, Expect::Same(stat.fingerprint), to));
+        drop(alter(files, &path, ExpectedState::Same(stat.fingerprint), to));
     }
 }
 
@@ -311,7 +315,7 @@ fn session_tmp_is_created_on_use_and_removed_when_empty() {
 
     // The owner that created it is dropped, and another still holds it.
     assert!(held.exists());
-    write(&files, "/tmp/note", "", Expect::Absent).unwrap();
+    write(&files, "/tmp/note", "", ExpectedState::Absent).unwrap();
     drop(files);
     assert!(held.join("note").exists());
     fs::remove_file(held.join("note")).unwrap();

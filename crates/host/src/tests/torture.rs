@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use windlass_core::{Attributes, Expect, Files, Fingerprint, Resolved, To};
+use windlass_core::{Attributes, ExpectedState, Files, Fingerprint, Resolved, TargetState};
 
 use super::{LOOKUPS, TestWorkspace, alter, file, place};
 use crate::{Durability, LocalFiles};
@@ -236,10 +236,10 @@ fn perform(files: &LocalFiles, path: &Resolved, act: &TreeAction, claim: Expecta
         found.map_or(nonsense, |found| found.stat.fingerprint)
     };
     let expect = match (claim, seen(path)) {
-        (ExpectationClaim::Nonsense, _) => Expect::Same(nonsense),
-        (ExpectationClaim::Nothing, _) => Expect::Absent,
-        (ExpectationClaim::Truth, there) if there == nonsense => Expect::Absent,
-        (ExpectationClaim::Truth, there) => Expect::Same(there),
+        (ExpectationClaim::Nonsense, _) => ExpectedState::Same(nonsense),
+        (ExpectationClaim::Nothing, _) => ExpectedState::Absent,
+        (ExpectationClaim::Truth, there) if there == nonsense => ExpectedState::Absent,
+        (ExpectationClaim::Truth, there) => ExpectedState::Same(there),
     };
     let other = place(
         files,
@@ -254,17 +254,21 @@ fn perform(files: &LocalFiles, path: &Resolved, act: &TreeAction, claim: Expecta
             alter(files, path, expect, file(content.as_bytes(), attributes.as_ref()))
         }
         TreeAction::Attributes(mode) => {
-            alter(files, path, expect, To::Attributes(&attributes(Some(*mode)).unwrap()))
+            alter(files, path, expect, TargetState::Attributes(&attributes(Some(*mode)).unwrap()))
         }
         TreeAction::Move(_) => {
-            alter(files, path, expect, To::Moved { from: &other, seen: seen(&other) })
+            alter(files, path, expect, TargetState::Moved { from: &other, seen: seen(&other) })
         }
         TreeAction::Link(_) => {
-            alter(files, path, expect, To::Linked { with: &other, seen: seen(&other) })
+            alter(files, path, expect, TargetState::Linked { with: &other, seen: seen(&other) })
         }
-        TreeAction::Symlink(target) => alter(files, path, expect, To::Symlink(Path::new(target))),
-        TreeAction::Directory => alter(files, path, expect, To::Directory { attributes: None }),
-        TreeAction::Remove => alter(files, path, expect, To::Nothing),
+        TreeAction::Symlink(target) => {
+            alter(files, path, expect, TargetState::Symlink(Path::new(target)))
+        }
+        TreeAction::Directory => {
+            alter(files, path, expect, TargetState::Directory { attributes: None })
+        }
+        TreeAction::Remove => alter(files, path, expect, TargetState::Nothing),
     };
     if let Ok(altered) = &result {
         let now = files.look(path).unwrap().map(|found| found.stat);

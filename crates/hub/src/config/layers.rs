@@ -5,12 +5,14 @@ use std::path::Path;
 use windlass::policy::Layer;
 
 use super::{Config, ConfigError, wrong_override};
-use crate::trust::{Acting, Change, Found, Known, Role, TrustedContents, listed};
-use crate::{Error, Settings, hook_files, rules};
+use crate::trust::{
+    Acting, ActingFileRole, ActingFiles, Change, TrustedContents, TrustedWorkspaces, listed,
+};
+use crate::{HubError, HubSettings, hook_files, rules};
 
 impl Config {
     /// Reads all layers for a workspace.
-    pub(crate) fn read(settings: &Settings, workspace: &Path) -> Result<Self, Error> {
+    pub(crate) fn read(settings: &HubSettings, workspace: &Path) -> Result<Self, HubError> {
         let mut config = Self::default();
         config.add_own(settings)?;
         config.add_trusted(workspace, &settings.state)?;
@@ -19,7 +21,7 @@ impl Config {
     }
 
     /// Reads only the files that the person has written.
-    pub(crate) fn of_person(settings: &Settings) -> Result<Self, ConfigError> {
+    pub(crate) fn of_person(settings: &HubSettings) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         config.add_own(settings)?;
         config.add_config_file(settings)?;
@@ -29,9 +31,9 @@ impl Config {
     /// Returns the configuration that would be in force if a person trusted these files of the workspace. Leaves out the layers
     /// above.
     pub(crate) fn if_trusted(
-        settings: &Settings,
+        settings: &HubSettings,
         workspace: &Path,
-        found: &Found,
+        found: &ActingFiles,
     ) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         config.add_own(settings)?;
@@ -40,7 +42,7 @@ impl Config {
     }
 
     /// Adds the layers that override all others: the extra file, then the overrides.
-    pub(crate) fn add_overrides(&mut self, settings: &Settings) -> Result<(), ConfigError> {
+    pub(crate) fn add_overrides(&mut self, settings: &HubSettings) -> Result<(), ConfigError> {
         self.add_config_file(settings)?;
         let overrides = &settings.overrides;
         if let Some(mode) = overrides.mode {
@@ -63,14 +65,14 @@ impl Config {
     }
 
     /// Adds the person's own `config.toml` and `hooks.json`.
-    fn add_own(&mut self, settings: &Settings) -> Result<(), ConfigError> {
+    fn add_own(&mut self, settings: &HubSettings) -> Result<(), ConfigError> {
         let Some(own) = &settings.places.config else { return Ok(()) };
         self.add_file(&own.join("config.toml"), false, Layer::User)?;
         hook_files::read_personal(own)?.map_or(Ok(()), |file| self.add_hook_file(file))
     }
 
     /// Adds the extra configuration file of the settings.
-    fn add_config_file(&mut self, settings: &Settings) -> Result<(), ConfigError> {
+    fn add_config_file(&mut self, settings: &HubSettings) -> Result<(), ConfigError> {
         let Some(file) = &settings.config_file else { return Ok(()) };
         if file.extension().is_some_and(|extension| extension == "json") {
             return Err(ConfigError::Json(file.clone()));
@@ -79,9 +81,9 @@ impl Config {
     }
 
     /// Adds the workspace's files as far as a person trusts them.
-    fn add_trusted(&mut self, workspace: &Path, state: &Path) -> Result<(), Error> {
-        let found = Found::in_workspace(workspace)?;
-        let Some(trusted) = Known::load(state).get(workspace) else {
+    fn add_trusted(&mut self, workspace: &Path, state: &Path) -> Result<(), HubError> {
+        let found = ActingFiles::in_workspace(workspace)?;
+        let Some(trusted) = TrustedWorkspaces::load(state).get(workspace) else {
             if found.acts() {
                 self.warn([not_in_force(&found, &[])]);
             }
@@ -99,7 +101,7 @@ impl Config {
             self.trusted = Some(trusted);
             return Ok(());
         }
-        let tools = found.files.iter().filter(|file| file.role == Role::CommandTool);
+        let tools = found.files.iter().filter(|file| file.role == ActingFileRole::CommandTool);
         self.command_tools.extend(tools.map(|file| file.to_command_file(workspace)));
         self.add_narrowing(workspace, &found.files)?;
         self.warn(found.warnings);
@@ -110,7 +112,7 @@ impl Config {
     /// Adds the settings and the hooks of trusted files.
     fn add_narrowing(&mut self, workspace: &Path, files: &[Acting]) -> Result<(), ConfigError> {
         for file in files {
-            if file.role == Role::Config {
+            if file.role == ActingFileRole::Config {
                 self.add_workspace(&file.text(), &workspace.join(&file.path))?;
             }
             if let Some(file) = file.to_hook_file() {
@@ -122,12 +124,12 @@ impl Config {
 }
 
 /// Returns the warning about a workspace that a person has not trusted, or that changed since.
-fn not_in_force(found: &Found, changes: &[Change]) -> String {
-    let any = |is: fn(Role) -> bool| found.files.iter().any(|file| is(file.role));
+fn not_in_force(found: &ActingFiles, changes: &[Change]) -> String {
+    let any = |is: fn(ActingFileRole) -> bool| found.files.iter().any(|file| is(file.role));
     let kinds = [
-        ("the configuration", any(|role| role == Role::Config)),
-        ("the command tools", any(|role| role == Role::CommandTool)),
-        ("the hooks", any(|role| matches!(role, Role::Hooks(_)))),
+        ("the configuration", any(|role| role == ActingFileRole::Config)),
+        ("the command tools", any(|role| role == ActingFileRole::CommandTool)),
+        ("the hooks", any(|role| matches!(role, ActingFileRole::Hooks(_)))),
     ];
     let there: Vec<&str> = kinds.iter().filter(|(_, is)| *is).map(|(kind, _)| *kind).collect();
     let what = match &there[..] {

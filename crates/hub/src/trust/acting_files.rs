@@ -8,26 +8,26 @@ use windlass::files::{FileKind, Files};
 use windlass::hooks::{HookShape, Pin};
 use windlass::quote;
 
-use super::{Acting, Found, Role};
+use super::{Acting, ActingFileRole, ActingFiles};
 
 /// Paths of single files.
-pub(super) const ACTING_FILES: &[(&str, Role)] = &[
-    (".windlass/config.toml", Role::Config),
-    (".windlass/hooks.json", Role::Hooks(HookShape::Windlass)),
-    (".claude/settings.json", Role::Hooks(HookShape::Claude)),
-    (".claude/settings.local.json", Role::Hooks(HookShape::Claude)),
-    (".hex/settings.json", Role::Hooks(HookShape::Hex)),
-    (".agents/hooks.toml", Role::Hooks(HookShape::Hygge)),
-    (".hygge/hooks.toml", Role::Hooks(HookShape::Hygge)),
-    (".mcp.json", Role::McpServers),
+pub(super) const ACTING_FILES: &[(&str, ActingFileRole)] = &[
+    (".windlass/config.toml", ActingFileRole::Config),
+    (".windlass/hooks.json", ActingFileRole::Hooks(HookShape::Windlass)),
+    (".claude/settings.json", ActingFileRole::Hooks(HookShape::Claude)),
+    (".claude/settings.local.json", ActingFileRole::Hooks(HookShape::Claude)),
+    (".hex/settings.json", ActingFileRole::Hooks(HookShape::Hex)),
+    (".agents/hooks.toml", ActingFileRole::Hooks(HookShape::Hygge)),
+    (".hygge/hooks.toml", ActingFileRole::Hooks(HookShape::Hygge)),
+    (".mcp.json", ActingFileRole::McpServers),
 ];
 
 /// Directories whose files all count.
-pub(super) const ACTING_DIRECTORIES: &[(&str, Role)] = &[
-    (".windlass/tools", Role::CommandTool),
-    (".windlass/skills", Role::Skill),
-    (".claude/skills", Role::Skill),
-    (".windlass/plugins", Role::Plugin),
+pub(super) const ACTING_DIRECTORIES: &[(&str, ActingFileRole)] = &[
+    (".windlass/tools", ActingFileRole::CommandTool),
+    (".windlass/skills", ActingFileRole::Skill),
+    (".claude/skills", ActingFileRole::Skill),
+    (".windlass/plugins", ActingFileRole::Plugin),
 ];
 
 /// Maximum files of one directory that are read.
@@ -36,7 +36,7 @@ const MAX_FILES: usize = 256;
 const MAX_DEPTH: usize = 8;
 
 /// Returns the role of a file by its path alone.
-pub(super) fn role_of_path(path: &Path) -> Option<Role> {
+pub(super) fn role_of_path(path: &Path) -> Option<ActingFileRole> {
     let file = ACTING_FILES.iter().find(|(place, _)| path == Path::new(place));
     let directory = || ACTING_DIRECTORIES.iter().find(|(place, _)| path.starts_with(place));
     file.or_else(directory).map(|(_, role)| *role)
@@ -59,8 +59,8 @@ pub(super) fn have_no_files(workspace: &Path) -> bool {
 }
 
 /// Reads all files at these paths.
-pub(super) fn scan(files: &dyn Files) -> Found {
-    let mut found = Found::default();
+pub(super) fn scan(files: &dyn Files) -> ActingFiles {
+    let mut found = ActingFiles::default();
     for (path, role) in ACTING_FILES {
         add_file(files, Path::new(path), *role, &mut found);
     }
@@ -84,7 +84,7 @@ pub(super) fn scan(files: &dyn Files) -> Found {
 }
 
 /// Reads a file if it exists, and adds it or a warning.
-fn add_file(files: &dyn Files, path: &Path, role: Role, found: &mut Found) {
+fn add_file(files: &dyn Files, path: &Path, role: ActingFileRole, found: &mut ActingFiles) {
     match Pin::take(files, path) {
         Ok((Pin { hash: None, .. }, _)) => {}
         Ok((_, bytes)) => found.files.push(Acting { role, path: path.to_owned(), bytes }),
@@ -96,7 +96,7 @@ fn add_file(files: &dyn Files, path: &Path, role: Role, found: &mut Found) {
 fn list_files(
     files: &dyn Files,
     directory: &Path,
-    role: Role,
+    role: ActingFileRole,
     depth: usize,
     into: &mut Vec<PathBuf>,
 ) -> io::Result<()> {
@@ -115,7 +115,7 @@ fn list_files(
         let entry = entry?;
         let path = directory.join(entry.file_name());
         match role {
-            Role::CommandTool => into.extend(may_be_tool(&path).then_some(path)),
+            ActingFileRole::CommandTool => into.extend(may_be_tool(&path).then_some(path)),
             _ if !entry.file_type()?.is_dir() => into.push(path),
             _ if depth < MAX_DEPTH => list_files(files, &path, role, depth + 1, into)?,
             _ => {

@@ -6,11 +6,13 @@
 
 use std::path::PathBuf;
 
-use windlass::hooks::{Hook, HookAnswer, HookEvent, Moment};
+use windlass::hooks::{Hook, HookAnswer, HookEvent, HookPoint};
 use windlass::tool::BoxFuture;
 use windlass::{ToolError, quote};
 
-use super::{Acting, Change, Found, Role, Trusted, TrustedContents, acting_files, listed};
+use super::{
+    Acting, ActingFileRole, ActingFiles, Change, Trusted, TrustedContents, acting_files, listed,
+};
 
 /// Restrictions of a trusted workspace that stay in force after a change.
 pub(crate) struct HeldRestrictions {
@@ -24,7 +26,7 @@ impl Trusted {
     /// Returns the restrictions that stay in force although these files changed.
     pub(crate) fn held_restrictions(
         &self,
-        found: &Found,
+        found: &ActingFiles,
         contents: &TrustedContents,
         changes: &[Change],
     ) -> HeldRestrictions {
@@ -64,7 +66,7 @@ impl Trusted {
 /// The last part of messages about a workspace that changed: the effect, and the remedy.
 const NEXT_STEP: &str = "every call is denied until `windlass trust` has shown what is there now and a person allows it";
 
-impl Role {
+impl ActingFileRole {
     /// Returns whether files of this role can restrict calls.
     fn narrows(self) -> bool {
         matches!(self, Self::Config | Self::Hooks(_))
@@ -81,7 +83,7 @@ impl Hook for DenyEveryCall {
     }
 
     fn hears(&self, event: &HookEvent<'_>) -> bool {
-        event.what.moment() == Moment::PreTool
+        event.what.moment() == HookPoint::PreTool
     }
 
     fn on<'a>(&'a self, _: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {

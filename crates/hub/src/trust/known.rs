@@ -9,13 +9,13 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use windlass::changes::ContentHash;
 
-use super::{Found, TrustError, Trusted, TrustedContents, quoted_path};
+use super::{ActingFiles, TrustError, Trusted, TrustedContents, quoted_path};
 
 /// All trusted workspaces.
 #[derive(Debug, Default)]
-pub struct Known(Map<String, Value>);
+pub struct TrustedWorkspaces(Map<String, Value>);
 
-impl Known {
+impl TrustedWorkspaces {
     /// Reads the trust file of a state directory. A file that cannot be understood trusts nothing.
     pub fn load(state: &Path) -> Self {
         let read = std::fs::read_to_string(state.join("trust.json"));
@@ -35,7 +35,7 @@ impl Known {
     }
 
     /// Stores that a person trusts exactly these files.
-    pub fn trust(state: &Path, workspace: &Path, found: &Found) -> Result<(), TrustError> {
+    pub fn trust(state: &Path, workspace: &Path, found: &ActingFiles) -> Result<(), TrustError> {
         let trusted = Trusted::of(found);
         let hashes = |hashes: &BTreeMap<String, ContentHash>| -> Map<String, Value> {
             hashes.iter().map(|(path, hash)| (path.clone(), hash.to_string().into())).collect()
@@ -110,7 +110,7 @@ fn update(
     let lock = std::fs::File::create(state.join("trust.lock"))
         .map_err(cannot("cannot create the lock of the trust file".to_owned()))?;
     lock.lock().map_err(cannot("cannot lock the trust file".to_owned()))?;
-    let mut known = Known::load(state);
+    let mut known = TrustedWorkspaces::load(state);
     change(&mut known.0)?;
     let path = state.join("trust.json");
     write(&path, &known.0).map_err(cannot(format!("cannot write {}", path.display())))?;

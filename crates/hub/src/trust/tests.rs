@@ -32,19 +32,19 @@ impl TestWorkspace {
         std::fs::write(path, content).expect("a file");
     }
 
-    fn found(&self) -> Found {
-        Found::in_workspace(&self.workspace()).expect("a workspace")
+    fn found(&self) -> ActingFiles {
+        ActingFiles::in_workspace(&self.workspace()).expect("a workspace")
     }
 
     fn trust(&self) {
         let mut found = self.found();
         found.add_scripts(&self.workspace(), &[]).expect("a workspace");
-        Known::trust(&self.state(), &self.workspace(), &found).expect("trusted");
+        TrustedWorkspaces::trust(&self.state(), &self.workspace(), &found).expect("trusted");
     }
 
     /// Returns the changes since the workspace was trusted; `None` if it never was.
     fn changes(&self) -> Option<Vec<String>> {
-        let trusted = Known::load(&self.state()).get(&self.workspace())?;
+        let trusted = TrustedWorkspaces::load(&self.state()).get(&self.workspace())?;
         let changes = trusted.changes(&self.workspace(), &self.found()).expect("a workspace");
         Some(changes.iter().map(Change::to_string).collect())
     }
@@ -92,7 +92,7 @@ fn trust_covers_the_exact_content_of_all_files() {
             if place == ".mcp.json" { vec![] } else { vec![".mcp.json (added)".to_owned()] };
         ground.put(".mcp.json", if place == ".mcp.json" { "one" } else { "{}" });
         assert_eq!(ground.changes(), Some(added), "{place}");
-        assert!(Known::revoke(&ground.state(), &ground.workspace()).expect("revoked"));
+        assert!(TrustedWorkspaces::revoke(&ground.state(), &ground.workspace()).expect("revoked"));
         assert_eq!(ground.changes(), None, "{place}");
     }
 }
@@ -106,7 +106,7 @@ fn trust_covers_scripts_of_hooks() {
     let mut found = ground.found();
     found.add_scripts(&ground.workspace(), &[]).expect("a workspace");
     assert_eq!(found.absent, [Path::new("late.sh")]);
-    assert_eq!(found.files.iter().filter(|file| file.role == Role::Script).count(), 1);
+    assert_eq!(found.files.iter().filter(|file| file.role == ActingFileRole::Script).count(), 1);
     ground.trust();
     assert_eq!(ground.changes(), Some(vec![]));
     ground.put("ci/check.sh", "exit 1\n");
@@ -128,7 +128,7 @@ fn trust_of_an_earlier_version_does_not_count() {
     std::fs::write(ground.state().join("trust.json"), old.to_string()).expect("a file");
     ground.trust();
     assert_eq!(ground.changes(), Some(vec![]));
-    let known = Known::load(&ground.state());
+    let known = TrustedWorkspaces::load(&ground.state());
     assert!(known.workspaces().any(|workspace| workspace == "/other"), "others are left alone");
 }
 
@@ -147,7 +147,7 @@ fn copies_are_kept_while_trusted() {
     ground.put(place, "deny = []");
     ground.trust();
     assert_eq!(kept(), [ContentHash::of(b"deny = []").to_string()]);
-    Known::revoke(&ground.state(), &ground.workspace()).expect("revoked");
+    TrustedWorkspaces::revoke(&ground.state(), &ground.workspace()).expect("revoked");
     assert!(kept().is_empty());
 }
 
@@ -158,7 +158,8 @@ fn missing_copy_denies_every_call() {
         let ground = TestWorkspace::with(&[(place, "deny = [\"read a\"]"), (".mcp.json", "{}")]);
         ground.trust();
         let held = |ground: &TestWorkspace| {
-            let trusted = Known::load(&ground.state()).get(&ground.workspace()).expect("trusted");
+            let trusted =
+                TrustedWorkspaces::load(&ground.state()).get(&ground.workspace()).expect("trusted");
             let changes = trusted.changes(&ground.workspace(), &ground.found()).expect("changes");
             let contents = TrustedContents::in_state(&ground.state());
             let held = trusted.held_restrictions(&ground.found(), &contents, &changes);

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use windlass_sandbox::{Ending, LaunchError, Step};
+use windlass_sandbox::{Ending, LaunchError, LaunchStep};
 
 use crate::attempt::{AttemptContext, print_line, self_command};
 use crate::support::{
@@ -149,7 +149,7 @@ fn missing_directory_fails_at_its_step() {
     let sandbox = TestSandbox::unconfined();
     fs::remove_dir_all(sandbox.workspace()).unwrap();
     match sandbox.start("true") {
-        Err(LaunchError::Surroundings { step: Step::Directory, source }) => {
+        Err(LaunchError::Surroundings { step: LaunchStep::Directory, source }) => {
             assert_eq!(source.raw_os_error(), Some(libc::ENOENT));
         }
         other => panic!("{other:?}"),
@@ -157,7 +157,7 @@ fn missing_directory_fails_at_its_step() {
     let sandbox = TestSandbox::confined();
     fs::remove_dir_all(sandbox.workspace()).unwrap();
     match sandbox.start("true") {
-        Err(LaunchError::Surroundings { step: Step::Writable, source }) => {
+        Err(LaunchError::Surroundings { step: LaunchStep::Writable, source }) => {
             assert_eq!(source.raw_os_error(), Some(libc::ENOENT));
         }
         other => panic!("{other:?}"),
@@ -169,7 +169,7 @@ pub(crate) fn launch_without_landlock(_: &AttemptContext) {
     deny_landlock();
     assert_eq!(windlass_sandbox::landlock_version(), 0);
     match TestSandbox::fenced().start("true") {
-        Err(LaunchError::Surroundings { step: Step::Landlock, .. }) => {}
+        Err(LaunchError::Surroundings { step: LaunchStep::Landlock, .. }) => {}
         other => panic!("{other:?}"),
     }
     // A view protects files without Landlock.

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-use windlass_sandbox::{Ending, Limits};
+use windlass_sandbox::{Ending, ResourceLimits};
 
 use crate::attempt::{AttemptContext, print_line};
 use crate::ending::{ProcessMark, processes_with_mark};
@@ -66,7 +66,7 @@ pub(crate) fn take_mib(flags: i32) -> bool {
 
 #[test]
 fn memory_limit_ends_the_program() {
-    let limits = Limits { memory: 256 * MIB, ..Limits::default() };
+    let limits = ResourceLimits { memory: 256 * MIB, ..ResourceLimits::default() };
     for make in [TestSandbox::unconfined, TestSandbox::confined] {
         for kind in ["private", "many private", "shared", "many shared", "in /dev/shm"] {
             let mut sandbox = make().with_limits(limits);
@@ -95,7 +95,7 @@ fn memory_limit_ends_the_program() {
 #[test]
 fn memory_limit_holds_while_many_processes_end() {
     for make in [TestSandbox::unconfined, TestSandbox::confined] {
-        let limits = Limits { memory: 64 * MIB, ..Limits::default() };
+        let limits = ResourceLimits { memory: 64 * MIB, ..ResourceLimits::default() };
         let mut sandbox = make().with_limits(limits);
         sandbox.set("MOST", &limits.memory.to_string());
         sandbox.set("KIND", "many private");
@@ -126,7 +126,8 @@ fn fork_bomb_is_bounded_and_ends() {
 fn check_fork_bomb(sandbox: TestSandbox, is_counted_alone: bool) {
     const MOST: u64 = 64;
     let mark = ProcessMark::new();
-    let mut sandbox = sandbox.with_limits(Limits { processes: MOST, ..Limits::default() });
+    let mut sandbox =
+        sandbox.with_limits(ResourceLimits { processes: MOST, ..ResourceLimits::default() });
     sandbox.set(ProcessMark::NAME, mark.text());
     let script = "bomb() { bomb & bomb & wait; }; bomb 2>/dev/null; sleep 60";
     let (mut program, _output) = sandbox.start(script).unwrap();
@@ -150,8 +151,8 @@ fn check_fork_bomb(sandbox: TestSandbox, is_counted_alone: bool) {
 /// The limit applies to processes at one time, not to their number over time.
 #[test]
 fn many_processes_in_sequence_are_allowed() {
-    let sandbox =
-        TestSandbox::confined().with_limits(Limits { processes: 32, ..Limits::default() });
+    let sandbox = TestSandbox::confined()
+        .with_limits(ResourceLimits { processes: 32, ..ResourceLimits::default() });
     let script = "for ((i = 0; i < 400; i++)); do /bin/true | /bin/true | /bin/true | /bin/true || exit 1; done; echo done";
     assert_eq!(sandbox.run(script), (Ending::Exited(0), "done\n".into()));
 }
@@ -167,8 +168,8 @@ pub(crate) fn start_threads(_: &AttemptContext) {
 
 #[test]
 fn threads_count_as_processes() {
-    let sandbox =
-        TestSandbox::confined().with_limits(Limits { processes: 64, ..Limits::default() });
+    let sandbox = TestSandbox::confined()
+        .with_limits(ResourceLimits { processes: 64, ..ResourceLimits::default() });
     let (program, mut output) = sandbox.start_attempt("start threads").unwrap();
     let mut printed = String::new();
     output.read_to_string(&mut printed).unwrap();
@@ -181,7 +182,8 @@ fn threads_count_as_processes() {
 #[test]
 fn file_size_is_limited() {
     for make in [TestSandbox::unconfined, TestSandbox::confined, TestSandbox::staged] {
-        let sandbox = make().with_limits(Limits { file_size: MIB, ..Limits::default() });
+        let sandbox =
+            make().with_limits(ResourceLimits { file_size: MIB, ..ResourceLimits::default() });
         let (ending, printed) = sandbox
             .run("{ head -c 3000000 /dev/zero > big; } 2>/dev/null; echo $?; stat -c %s big");
         assert_eq!((ending, &*printed), (Ending::Exited(0), "153\n1048576\n"));
@@ -191,7 +193,8 @@ fn file_size_is_limited() {
 #[test]
 fn open_files_are_limited() {
     for make in [TestSandbox::unconfined, TestSandbox::confined] {
-        let sandbox = make().with_limits(Limits { open_files: 77, ..Limits::default() });
+        let sandbox =
+            make().with_limits(ResourceLimits { open_files: 77, ..ResourceLimits::default() });
         assert_eq!(sandbox.run("ulimit -n; ulimit -Hn").1, "77\n77\n");
     }
 }

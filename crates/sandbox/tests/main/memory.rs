@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use windlass_sandbox::{Ending, Launch, Limits, launch};
+use windlass_sandbox::{Ending, Launch, ResourceLimits, launch};
 
 use crate::attempt::{AttemptContext, attempt_arguments};
 use crate::files::errno_result;
@@ -359,7 +359,7 @@ fn count_mib(mut output: std::fs::File) -> u64 {
 
 #[test]
 fn every_kind_of_memory_is_limited() {
-    let limits = Limits { memory: LIMIT, ..Limits::default() };
+    let limits = ResourceLimits { memory: LIMIT, ..ResourceLimits::default() };
     for kind in MEMORY_KINDS {
         let mut sandbox = TestSandbox::confined().with_limits(limits);
         sandbox.set("WAY", kind.name);
@@ -380,7 +380,7 @@ fn every_kind_of_memory_is_limited() {
 /// Proves that each kind exceeds the limit unless it is counted.
 #[test]
 fn every_kind_of_memory_is_unlimited_outside() {
-    let none = Limits { memory: u64::MAX / 4, ..Limits::default() };
+    let none = ResourceLimits { memory: u64::MAX / 4, ..ResourceLimits::default() };
     for kind in MEMORY_KINDS.iter().filter(|kind| kind.works_outside) {
         let mut sandbox = TestSandbox::unconfined().with_limits(none);
         sandbox.set("WAY", kind.name);
@@ -395,8 +395,8 @@ fn every_kind_of_memory_is_unlimited_outside() {
 /// A control group counts memfds, so they need not be refused. Any writable file can stand for the group here.
 #[test]
 fn memfd_is_allowed_in_a_control_group() {
-    let sandbox =
-        TestSandbox::confined().with_limits(Limits { memory: LIMIT, ..Limits::default() });
+    let sandbox = TestSandbox::confined()
+        .with_limits(ResourceLimits { memory: LIMIT, ..ResourceLimits::default() });
     let group = tempfile::tempfile().unwrap();
     let (read, write) = pipe();
     let mut words = vec!["attempt"];

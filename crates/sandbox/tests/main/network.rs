@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use libc::{AF_ALG, AF_INET, AF_NETLINK, AF_PACKET, AF_VSOCK};
 use libc::{EACCES, EAFNOSUPPORT, EAGAIN, ECONNREFUSED, EPERM, EPROTONOSUPPORT};
-use windlass_sandbox::{Ending, Network, landlock_version};
+use windlass_sandbox::{Ending, ProgramNetwork, landlock_version};
 
 use crate::attempt::{AttemptContext, Escape, attempt_among_others, check, print_line};
 use crate::files::errno_result;
@@ -109,7 +109,8 @@ fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<()> {
 /// A program in the machine's network must not reach other programs of the machine by local sockets.
 #[test]
 fn shared_network_allows_internet_sockets_only() {
-    let shared = || TestSandbox::confined().with_view(|view| view.network = Network::Machine);
+    let shared =
+        || TestSandbox::confined().with_view(|view| view.network = ProgramNetwork::Machine);
     assert_eq!(attempt_among_others(shared(), "connect by TCP"), Ok(()));
     let refused = if landlock_version() >= 6 { Err(EPERM) } else { Ok(()) };
     assert_eq!(attempt_among_others(shared(), "connect to an abstract socket"), refused);
@@ -140,7 +141,8 @@ fn program_has_a_loopback_interface() {
 /// The listener, which the caller serves, is all that a program reaches outside.
 #[test]
 fn listener_is_reached_from_inside() {
-    let sandbox = TestSandbox::confined().with_view(|view| view.network = Network::Listener(3128));
+    let sandbox =
+        TestSandbox::confined().with_view(|view| view.network = ProgramNetwork::Listener(3128));
     let script = "port=$(awk '$4 == \"0A\" { split($2, at, \":\"); print at[2] }' /proc/net/tcp)
                   exec 3<>/dev/tcp/127.0.0.1/$((16#$port)); echo asked >&3; cat <&3";
     let (mut program, mut output) = sandbox.start(script).unwrap();

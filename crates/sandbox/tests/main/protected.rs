@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt, symlink};
 use std::path::Path;
 
 use libc::{EBUSY, EEXIST, EROFS, EXDEV};
-use windlass_sandbox::{Ending, LaunchError, Protected, Step};
+use windlass_sandbox::{Ending, LaunchError, LaunchStep, ReadOnlyPath};
 
 use crate::attempt::{AttemptContext, Escape, check};
 use crate::files::swap;
@@ -232,7 +232,7 @@ fn protected_path_behind_a_link_or_file_is_refused() {
         fs::rename(&git, sandbox.path("workspace/other")).unwrap();
         make(&git).unwrap();
         match sandbox.start("true") {
-            Err(LaunchError::Surroundings { step: Step::Protected, .. }) => {}
+            Err(LaunchError::Surroundings { step: LaunchStep::Protected, .. }) => {}
             other => panic!("{name}: {other:?}"),
         }
     }
@@ -242,7 +242,7 @@ fn protected_path_behind_a_link_or_file_is_refused() {
 fn protected_paths_outside_the_workspace_are_refused() {
     for path in ["../outside", "/etc", ".git/../../outside"] {
         let sandbox = TestSandbox::confined().with_view(|view| {
-            view.protected = vec![Protected { path: path.into(), is_directory: true }];
+            view.protected = vec![ReadOnlyPath { path: path.into(), is_directory: true }];
         });
         assert!(sandbox.start("true").is_err(), "{path}");
     }
@@ -254,12 +254,12 @@ fn many_nested_paths_are_protected() {
     let sandbox = TestSandbox::confined();
     let names = (0..100).map(|number| format!("deep/er/{number}"));
     let protected: Vec<_> =
-        names.map(|path| Protected { path: path.into(), is_directory: true }).collect();
+        names.map(|path| ReadOnlyPath { path: path.into(), is_directory: true }).collect();
     fs::create_dir_all(sandbox.path("workspace/deep/er")).unwrap();
     let sandbox = sandbox.with_view(|view| {
         view.protected = protected;
-        view.protected.push(Protected { path: "deep".into(), is_directory: true });
-        view.protected.push(Protected { path: "deep/er".into(), is_directory: true });
+        view.protected.push(ReadOnlyPath { path: "deep".into(), is_directory: true });
+        view.protected.push(ReadOnlyPath { path: "deep/er".into(), is_directory: true });
     });
     let (_, printed) = sandbox.run("for d in deep/er/* deep/er deep; do touch $d/x 2>/dev/null && echo $d; done; wc -l < /proc/self/mountinfo");
     let mounts: usize = printed.trim().parse().unwrap_or_else(|_| panic!("{printed}"));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 
-use windlass_sandbox::{Ending, Mount, Source};
+use windlass_sandbox::{Ending, Mount, MountSource};
 
 use crate::support::{TestSandbox, object, overlay};
 
@@ -71,7 +71,7 @@ fn later_mount_lies_in_an_earlier_one() {
         fs::create_dir_all(sandbox.path("workspace/target")).unwrap();
         let target = sandbox.path("workspace/target");
         let mut sandbox = sandbox.with_view(|view| {
-            let source = Source::Writable(object(&target));
+            let source = MountSource::Writable(object(&target));
             view.mounts.push(Mount { at: target.clone(), source });
         });
         sandbox.fence.as_mut().unwrap().writable.push(target);
@@ -89,7 +89,8 @@ fn temporary_files_are_in_a_directory_of_the_program() {
     assert!(!std::path::Path::new("/tmp/windlass-test-x").exists());
     let tmp = std::path::Path::new("/tmp");
     let sandbox = sandbox.with_view(|view| {
-        view.mounts.retain(|mount| mount.at != tmp || matches!(mount.source, Source::Directory));
+        view.mounts
+            .retain(|mount| mount.at != tmp || matches!(mount.source, MountSource::Directory));
     });
     let (_, printed) = sandbox.run("echo x > /tmp/windlass-test-x");
     assert!(printed.contains("Read-only file system"), "{printed}");
@@ -119,7 +120,7 @@ fn link_on_the_path_of_a_mount_is_not_followed() {
     let inner = sandbox.workspace().join("inner/deep");
     std::os::unix::fs::symlink(sandbox.path("outside"), sandbox.path("workspace/inner")).unwrap();
     let sandbox = sandbox.with_view(|view| {
-        view.mounts.push(Mount { at: inner, source: Source::Directory });
+        view.mounts.push(Mount { at: inner, source: MountSource::Directory });
     });
     let before = sandbox.fingerprint();
     assert!(sandbox.start("true").is_err());

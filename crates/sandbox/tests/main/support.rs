@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use windlass_sandbox::{
-    Confined, Ending, Fence, Launch, LaunchError, Limits, Mount, Network, Object, Protected,
-    SessionNamespaces, Source, Upper, View, hide_memory, launch,
+    Confined, Ending, Fence, Launch, LaunchError, Mount, MountSource, OverlayUpper, PathHandle,
+    ProgramNetwork, ReadOnlyPath, ResourceLimits, SessionNamespaces, View, hide_memory, launch,
 };
 
 /// Variable with the parent directory of test sandboxes; without it they are in Cargo's directory for temporary test files.
@@ -31,7 +31,7 @@ pub(crate) struct TestSandbox {
     variables: Vec<OsString>,
     pub(crate) view: Option<View>,
     pub(crate) fence: Option<Fence>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ResourceLimits,
 }
 
 impl TestSandbox {
@@ -43,20 +43,23 @@ impl TestSandbox {
         for at in ["/tmp", "/var/tmp"] {
             mounts.push(Mount {
                 at: at.into(),
-                source: Source::Writable(object(&sandbox.path("tmp"))),
+                source: MountSource::Writable(object(&sandbox.path("tmp"))),
             });
         }
-        mounts.push(Mount { at: workspace.clone(), source: Source::Writable(object(&workspace)) });
+        mounts.push(Mount {
+            at: workspace.clone(),
+            source: MountSource::Writable(object(&workspace)),
+        });
         sandbox.view = Some(View {
             mounts,
             workspace: workspace.clone(),
             protected: vec![
-                Protected { path: ".git/hooks".into(), is_directory: true },
-                Protected { path: ".git/config".into(), is_directory: false },
-                Protected { path: ".windlass".into(), is_directory: true },
+                ReadOnlyPath { path: ".git/hooks".into(), is_directory: true },
+                ReadOnlyPath { path: ".git/config".into(), is_directory: false },
+                ReadOnlyPath { path: ".windlass".into(), is_directory: true },
             ],
             masked: ["secrets", "token", "run"].map(|name| sandbox.path(name)).to_vec(),
-            network: Network::Loopback,
+            network: ProgramNetwork::Loopback,
         });
         sandbox.fence = Some(Fence {
             readable: vec!["/".into()],
@@ -80,12 +83,12 @@ impl TestSandbox {
     /// The same with a read-only workspace.
     pub(crate) fn read_only() -> Self {
         let sandbox = Self::confined();
-        let source = Source::ReadOnly(object(&sandbox.workspace()));
+        let source = MountSource::ReadOnly(object(&sandbox.workspace()));
         sandbox.with_workspace(source).with_view(|view| view.protected.clear())
     }
 
     /// Replaces the mount of the workspace.
-    pub(crate) fn with_workspace(self, source: Source) -> Self {
+    pub(crate) fn with_workspace(self, source: MountSource) -> Self {
         let workspace = self.workspace();
         self.with_view(|view| {
             view.mounts.retain(|mount| mount.at != workspace);
@@ -132,7 +135,7 @@ impl TestSandbox {
             variables: Vec::new(),
             view: None,
             fence: None,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
         };
         sandbox.set("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         for (name, path) in
@@ -148,7 +151,7 @@ impl TestSandbox {
         self
     }
 
-    pub(crate) fn with_limits(mut self, limits: Limits) -> Self {
+    pub(crate) fn with_limits(mut self, limits: ResourceLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -269,9 +272,9 @@ fn machine_mounts() -> Vec<Mount> {
         let kind = at.symlink_metadata().unwrap().file_type();
         let source = match at.to_str() {
             Some("/proc" | "/dev") => continue,
-            Some("/run" | "/tmp") => Source::Directory,
-            _ if kind.is_symlink() => Source::Link(std::fs::read_link(&at).unwrap()),
-            _ if kind.is_dir() => Source::ReadOnly(object(&at)),
+            Some("/run" | "/tmp") => MountSource::Directory,
+            _ if kind.is_symlink() => MountSource::Link(std::fs::read_link(&at).unwrap()),
+            _ if kind.is_dir() => MountSource::ReadOnly(object(&at)),
             _ => continue,
         };
         mounts.push(Mount { at, source });
@@ -279,13 +282,13 @@ fn machine_mounts() -> Vec<Mount> {
     mounts
 }
 
-pub(crate) fn object(path: &Path) -> Object {
-    Object::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+pub(crate) fn object(path: &Path) -> PathHandle {
+    PathHandle::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-pub(crate) fn overlay(lower: &Path, upper: &Path, work: &Path) -> Source {
-    let upper = Upper { upper: object(upper), work: object(work) };
-    Source::Overlay { lower: vec![object(lower)], upper: Some(upper) }
+pub(crate) fn overlay(lower: &Path, upper: &Path, work: &Path) -> MountSource {
+    let upper = OverlayUpper { upper: object(upper), work: object(work) };
+    MountSource::Overlay { lower: vec![object(lower)], upper: Some(upper) }
 }
 
 /// Appends mode, links, size, owner, times and content of a file or tree to a text.

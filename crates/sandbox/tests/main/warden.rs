@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Read as _};
 
 use libc::{EACCES, EINVAL, ENOENT, ENOSYS, EPERM, EROFS, ESRCH, c_long};
-use windlass_sandbox::{Ending, Limits};
+use windlass_sandbox::{Ending, ResourceLimits};
 
 use crate::attempt::{Escape, attempt_arguments, check};
 use crate::files::errno_result;
@@ -152,7 +152,7 @@ fn write_settings() -> io::Result<()> {
 /// The warden ends a program over its memory limit, also after an attack on the warden.
 #[test]
 fn warden_enforces_limits_after_an_attack() {
-    let limits = Limits { memory: 64 * MIB, ..Limits::default() };
+    let limits = ResourceLimits { memory: 64 * MIB, ..ResourceLimits::default() };
     let program = std::env::current_exe().unwrap();
     for attack in [
         "for signal in {1..64}; do kill -$signal 1; done",

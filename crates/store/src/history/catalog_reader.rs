@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
-use windlass_core::{CallId, Checkpoint, ContentHash, Opened, Query, WithoutHistory};
+use windlass_core::{
+    CallId, ChangeWithoutHistory, Checkpoint, CheckpointQuery, ContentHash, OpenedContent,
+};
 
 use super::catalog::{self, StorageForm, Totals, path_bytes};
 use super::compress;
@@ -36,14 +38,21 @@ impl CatalogReader<'_> {
     }
 
     /// The checkpoints that match a query, the newest first.
-    pub(super) fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, StoreError> {
+    pub(super) fn checkpoints(
+        &self,
+        query: &CheckpointQuery,
+    ) -> Result<Vec<Checkpoint>, StoreError> {
         match query {
-            Query::Call(call) => self.all("call = ?", call.as_str()),
-            Query::Turn(turn) => self.all("turn = ?", turn.as_str()),
-            Query::Session(session) => self.all("session = ?", session.as_str()),
-            Query::Workspace(workspace) => self.all("workspace = ?", path_bytes(workspace)),
-            Query::LastOfSession(session) => self.last_step("session = ?", session.as_str()),
-            Query::LastOfWorkspace(workspace) => {
+            CheckpointQuery::Call(call) => self.all("call = ?", call.as_str()),
+            CheckpointQuery::Turn(turn) => self.all("turn = ?", turn.as_str()),
+            CheckpointQuery::Session(session) => self.all("session = ?", session.as_str()),
+            CheckpointQuery::Workspace(workspace) => {
+                self.all("workspace = ?", path_bytes(workspace))
+            }
+            CheckpointQuery::LastOfSession(session) => {
+                self.last_step("session = ?", session.as_str())
+            }
+            CheckpointQuery::LastOfWorkspace(workspace) => {
                 self.last_step("workspace = ?", path_bytes(workspace))
             }
         }
@@ -84,7 +93,7 @@ impl CatalogReader<'_> {
             }
             let without_history = &body.without_history;
             let is_step = !body.changes.is_empty() || without_history.is_empty();
-            Ok(Some(!is_step && !without_history.iter().any(WithoutHistory::is_step)))
+            Ok(Some(!is_step && !without_history.iter().any(ChangeWithoutHistory::is_step)))
         })?;
         let mut found = Vec::new();
         for call in calls {
@@ -153,13 +162,13 @@ impl CatalogReader<'_> {
         &self,
         hash: &ContentHash,
         objects: &Objects,
-    ) -> Result<Option<Opened>, StoreError> {
+    ) -> Result<Option<OpenedContent>, StoreError> {
         match self.stored(hash)? {
             None => Ok(None),
             Some(stored) if matches!(stored.form, StorageForm::NewFile | StorageForm::File) => {
                 objects.open(hash).map(Some)
             }
-            Some(stored) => self.content(hash, stored, objects).map(Opened::Bytes).map(Some),
+            Some(stored) => self.content(hash, stored, objects).map(OpenedContent::Bytes).map(Some),
         }
     }
 

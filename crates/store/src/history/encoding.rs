@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use windlass_core::{
-    Attributes, BuiltChange, CallId, ContentHash, FileObject, FileState, Origin, RecordedChange,
-    SessionId, TurnId, WithoutHistory,
+    Attributes, BuiltChange, CallId, ChangeWithoutHistory, ContentHash, FileObject, FileState,
+    Origin, RecordedChange, SessionId, TurnId,
 };
 
 use crate::timestamp::{from_nanos, to_nanos};
@@ -19,7 +19,7 @@ pub(super) fn encode(
     bytes: &mut Vec<u8>,
     origin: &Origin,
     changes: &[RecordedChange],
-    without_history: &[WithoutHistory],
+    without_history: &[ChangeWithoutHistory],
 ) {
     bytes.extend(to_nanos(origin.at).to_le_bytes());
     for text in [origin.call.as_str(), origin.session.as_str(), origin.turn.as_str(), &origin.tool]
@@ -47,7 +47,7 @@ pub(super) fn encode(
 pub(super) struct Body {
     pub(super) origin: Origin,
     pub(super) changes: Vec<RecordedChange>,
-    pub(super) without_history: Vec<WithoutHistory>,
+    pub(super) without_history: Vec<ChangeWithoutHistory>,
 }
 
 /// Decodes a body; `None` if the bytes are damaged or too many.
@@ -125,16 +125,16 @@ const DIRECT: u8 = 8;
 const UNTRACKED: u8 = 9;
 
 /// Appends a change without history: path and tag.
-fn put_without_history(bytes: &mut Vec<u8>, change: &WithoutHistory) {
+fn put_without_history(bytes: &mut Vec<u8>, change: &ChangeWithoutHistory) {
     put_path(bytes, change.path());
     match change {
-        WithoutHistory::BuildDirectory(BuiltChange { path: _, files, bytes: length }) => {
+        ChangeWithoutHistory::BuildDirectory(BuiltChange { path: _, files, bytes: length }) => {
             bytes.push(BUILD_DIRECTORY);
             put_number(bytes, *files);
             put_number(bytes, *length);
         }
-        WithoutHistory::Direct(_) => bytes.push(DIRECT),
-        WithoutHistory::Untracked(_) => bytes.push(UNTRACKED),
+        ChangeWithoutHistory::Direct(_) => bytes.push(DIRECT),
+        ChangeWithoutHistory::Untracked(_) => bytes.push(UNTRACKED),
     }
 }
 
@@ -235,7 +235,7 @@ fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
 #[expect(clippy::large_enum_variant, reason = "it is matched at once, and nearly all are large")]
 enum EncodedChange {
     RecordedCheckpoint(RecordedChange),
-    WithoutHistory(WithoutHistory),
+    WithoutHistory(ChangeWithoutHistory),
 }
 
 /// The rest of the bytes to decode.
@@ -261,11 +261,15 @@ impl<'a> Reader<'a> {
             BUILD_DIRECTORY => {
                 let (files, bytes) = (self.number()?, self.number()?);
                 let built = BuiltChange { path, files, bytes };
-                return Some(EncodedChange::WithoutHistory(WithoutHistory::BuildDirectory(built)));
+                return Some(EncodedChange::WithoutHistory(ChangeWithoutHistory::BuildDirectory(
+                    built,
+                )));
             }
-            DIRECT => return Some(EncodedChange::WithoutHistory(WithoutHistory::Direct(path))),
+            DIRECT => {
+                return Some(EncodedChange::WithoutHistory(ChangeWithoutHistory::Direct(path)));
+            }
             UNTRACKED => {
-                return Some(EncodedChange::WithoutHistory(WithoutHistory::Untracked(path)));
+                return Some(EncodedChange::WithoutHistory(ChangeWithoutHistory::Untracked(path)));
             }
             tag => self.state_with_tag(tag)?,
         };
@@ -460,12 +464,12 @@ mod tests {
         )
     }
 
-    fn without_history() -> impl Strategy<Value = WithoutHistory> {
+    fn without_history() -> impl Strategy<Value = ChangeWithoutHistory> {
         prop_oneof![
-            path().prop_map(WithoutHistory::Direct),
-            path().prop_map(WithoutHistory::Untracked),
+            path().prop_map(ChangeWithoutHistory::Direct),
+            path().prop_map(ChangeWithoutHistory::Untracked),
             (path(), any::<u64>(), any::<u64>()).prop_map(|(path, files, bytes)| {
-                WithoutHistory::BuildDirectory(BuiltChange { path, files, bytes })
+                ChangeWithoutHistory::BuildDirectory(BuiltChange { path, files, bytes })
             }),
         ]
     }

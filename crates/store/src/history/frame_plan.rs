@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 
-use windlass_core::{ContentHash, NewCheckpoint, NewContent, Source};
+use windlass_core::{ContentHash, ContentSource, NewCheckpoint, NewContent};
 
 use super::delta::SharedEnds;
 use super::encoding::encode;
@@ -132,7 +132,7 @@ impl<'a> FramePlan<'a> {
     ) -> io::Result<PlannedContent> {
         let length = content.source.length()?;
         // A large content that is in memory may still become a short delta.
-        let is_in_memory = matches!(content.source, Source::Bytes(_));
+        let is_in_memory = matches!(content.source, ContentSource::Bytes(_));
         if length > large && !is_in_memory {
             return Ok(PlannedContent::Large);
         }
@@ -167,7 +167,7 @@ impl<'a> FramePlan<'a> {
             PlannedContent::Whole { .. } | PlannedContent::Large => 0,
             PlannedContent::Delta { depth, .. } => *depth,
         } + 1;
-        let is_in_memory = matches!(base.source, Source::Bytes(_));
+        let is_in_memory = matches!(base.source, ContentSource::Bytes(_));
         let can_be_read = is_in_memory || base.source.length()? <= large;
         Ok((can_be_read && depth <= MAX_DEPTH).then_some((number, depth)))
     }
@@ -181,7 +181,7 @@ impl<'a> FramePlan<'a> {
         }
         let content = self.new.get(number).ok_or_else(changed_meanwhile)?;
         let bytes = content.source.read()?;
-        let is_in_memory = matches!(content.source, Source::Bytes(_));
+        let is_in_memory = matches!(content.source, ContentSource::Bytes(_));
         if is_in_memory || ContentHash::of(&bytes) == content.hash {
             Ok(bytes)
         } else {

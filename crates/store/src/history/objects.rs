@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use windlass_core::{ContentHash, ContentHasher, Extent, Opened, Source};
+use windlass_core::{ContentHash, ContentHasher, ContentSource, Extent, OpenedContent};
 
 use super::compress;
 use crate::StoreError;
@@ -76,7 +76,11 @@ impl Objects {
     }
 
     /// Writes a content to its file, unless the file exists.
-    pub(super) fn keep(&self, hash: &ContentHash, source: Source<'_>) -> Result<(), StoreError> {
+    pub(super) fn keep(
+        &self,
+        hash: &ContentHash,
+        source: ContentSource<'_>,
+    ) -> Result<(), StoreError> {
         if self.size(hash)?.is_some() {
             return Ok(());
         }
@@ -86,7 +90,12 @@ impl Objects {
     }
 
     /// Writes a content to its path and syncs the directories.
-    fn keep_at(&self, path: &Path, hash: &ContentHash, source: Source<'_>) -> io::Result<()> {
+    fn keep_at(
+        &self,
+        path: &Path,
+        hash: &ContentHash,
+        source: ContentSource<'_>,
+    ) -> io::Result<()> {
         let subdirectory = path.parent().unwrap_or(&self.dir);
         create_directory(subdirectory)?;
         self.write_then_rename(path, path, |file| copy(source, file, hash))?;
@@ -126,7 +135,7 @@ impl Objects {
     }
 
     /// Opens a content, decompressed if necessary, and checks its hash.
-    pub(super) fn open(&self, hash: &ContentHash) -> Result<Opened, StoreError> {
+    pub(super) fn open(&self, hash: &ContentHash) -> Result<OpenedContent, StoreError> {
         let failed = |path: &Path, why| StoreError::file("read", path, why);
         let (path, compressed) = (self.path(hash), self.compressed_path(hash));
         // The file may have been compressed meanwhile.
@@ -136,7 +145,7 @@ impl Objects {
         };
         let Some(file) = file else { return Err(self.missing(hash)) };
         if self.matches_hash(&file, hash).map_err(|why| failed(&path, why))? {
-            Ok(Opened::File(file))
+            Ok(OpenedContent::File(file))
         } else {
             Err(self.damaged(hash))
         }
@@ -149,7 +158,7 @@ impl Objects {
         if crate::queue::lock(&self.checked).get(hash) == Some(&stamp) {
             return Ok(true);
         }
-        let matches_hash = ContentHash::of_source(Source::File(file))? == *hash;
+        let matches_hash = ContentHash::of_source(ContentSource::File(file))? == *hash;
         if matches_hash {
             crate::queue::lock(&self.checked).insert(*hash, stamp);
         }
@@ -263,14 +272,14 @@ fn is_compressible(file: &File) -> io::Result<bool> {
 const MIN_CLONE_BYTES: u64 = 1 << 20;
 
 /// Copies a content and checks its hash. Holes stay holes, and blocks are shared where the file system can.
-fn copy(source: Source<'_>, to: &mut File, hash: &ContentHash) -> io::Result<()> {
+fn copy(source: ContentSource<'_>, to: &mut File, hash: &ContentHash) -> io::Result<()> {
     match source {
-        Source::Bytes(bytes) => to.write_all(bytes),
-        Source::File(from) => copy_file(from, to, hash),
-        Source::At(path) => copy_file(&File::open(path)?, to, hash),
-        Source::Kept(kept) => match kept.open()? {
-            Opened::Bytes(bytes) => copy_pieces(Source::Bytes(&bytes), to, hash),
-            Opened::File(from) => copy_file(&from, to, hash),
+        ContentSource::Bytes(bytes) => to.write_all(bytes),
+        ContentSource::File(from) => copy_file(from, to, hash),
+        ContentSource::At(path) => copy_file(&File::open(path)?, to, hash),
+        ContentSource::Kept(kept) => match kept.open()? {
+            OpenedContent::Bytes(bytes) => copy_pieces(ContentSource::Bytes(&bytes), to, hash),
+            OpenedContent::File(from) => copy_file(&from, to, hash),
         },
     }
 }
@@ -280,9 +289,9 @@ fn copy_file(from: &File, to: &File, hash: &ContentHash) -> io::Result<()> {
     let is_shared =
         from.metadata()?.len() > MIN_CLONE_BYTES && rustix::fs::ioctl_ficlone(to, from).is_ok();
     if !is_shared {
-        return copy_pieces(Source::File(from), to, hash);
+        return copy_pieces(ContentSource::File(from), to, hash);
     }
-    if ContentHash::of_source(Source::File(to))? == *hash {
+    if ContentHash::of_source(ContentSource::File(to))? == *hash {
         Ok(())
     } else {
         Err(changed_meanwhile())
@@ -290,7 +299,7 @@ fn copy_file(from: &File, to: &File, hash: &ContentHash) -> io::Result<()> {
 }
 
 /// Copies extents, leaves holes, and checks the hash.
-fn copy_pieces(source: Source<'_>, to: &File, hash: &ContentHash) -> io::Result<()> {
+fn copy_pieces(source: ContentSource<'_>, to: &File, hash: &ContentHash) -> io::Result<()> {
     let mut hasher = ContentHasher::default();
     let mut at = 0;
     let length = source.visit(&mut |extent| {

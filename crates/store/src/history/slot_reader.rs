@@ -128,9 +128,9 @@ impl<'a> SlotReader<'a> {
         &mut self,
         entry: &ContentEntry,
         objects: &Objects,
-    ) -> Result<core::Opened, StoreError> {
+    ) -> Result<core::OpenedContent, StoreError> {
         match entry.place {
-            ContentPlace::Block(_) => self.content(entry, objects).map(core::Opened::Bytes),
+            ContentPlace::Block(_) => self.content(entry, objects).map(core::OpenedContent::Bytes),
             ContentPlace::Object => objects.open(&entry.hash),
         }
     }

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use windlass_core::{ContentHash, NewCheckpoint, Opened};
+use windlass_core::{ContentHash, NewCheckpoint, OpenedContent};
 
 use super::frame_plan::{FrameLayout, FramePlan, Known};
 use super::objects::Objects;
@@ -265,7 +265,7 @@ impl SlotWriter {
         &self,
         hash: &ContentHash,
         objects: &Objects,
-    ) -> Option<Result<Opened, StoreError>> {
+    ) -> Option<Result<OpenedContent, StoreError>> {
         let Known { place, .. } = *self.known.get(hash)?;
         let SlotHeader { generation, length, .. } = self.header;
         let end = self.under_way.as_ref().map_or(length, |under_way| under_way.end);

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{CallId, ContentHash, HistoryError, Opened, Origin, RecordedChange};
+use windlass_core::{CallId, ContentHash, HistoryError, OpenedContent, Origin, RecordedChange};
 
 use super::encoding::{Body, decode, decode_origin};
 use super::objects::Objects;
@@ -85,7 +85,7 @@ impl Unfinished {
     }
 
     /// Opens a content of the checkpoint.
-    pub fn content(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+    pub fn content(&self, hash: &ContentHash) -> Result<OpenedContent, HistoryError> {
         let entry = self.entries.iter().find(|entry| entry.hash == *hash);
         let entry = entry.ok_or(HistoryError::Dropped(*hash))?;
         let mut reader = SlotReader::without_read_ahead(

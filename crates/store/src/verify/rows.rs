@@ -10,7 +10,7 @@ use std::fmt;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row};
 use windlass_core::SessionBegun;
 
-use crate::chain::{Kind, StoredRecord, bytes};
+use crate::chain::{StoredKind, StoredRecord, bytes};
 
 /// Rows of derived tables that differ from the records.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -140,9 +140,9 @@ impl<'a> DerivedRows<'a> {
     /// Updates the demanded rows for a record, as `tables` did when it was written.
     pub(super) fn apply(&mut self, stored: &StoredRecord<'_>) -> rusqlite::Result<()> {
         let fields = &stored.fields;
-        match Kind::parse(fields.kind) {
-            Kind::SessionStarted => self.apply_session_start(stored),
-            Kind::Started => {
+        match StoredKind::parse(fields.kind) {
+            StoredKind::SessionStarted => self.apply_session_start(stored),
+            StoredKind::Started => {
                 let facts = OpenCallFacts {
                     session: fields.session.to_vec(),
                     turn: fields.turn.to_vec(),
@@ -152,7 +152,7 @@ impl<'a> DerivedRows<'a> {
                 self.open.insert(fields.call.to_vec(), facts);
                 self.ensure_session(stored);
             }
-            Kind::Finished => {
+            StoredKind::Finished => {
                 let started = self.open.remove(fields.call).map(|open| open.started);
                 if started.is_none() {
                     self.ensure_session(stored);
@@ -161,7 +161,7 @@ impl<'a> DerivedRows<'a> {
                     self.compare_call(stored, started)?;
                 }
             }
-            Kind::SessionDeleted => {
+            StoredKind::SessionDeleted => {
                 self.sessions.remove(fields.session);
             }
             kind if kind.is_note() => self.ensure_session(stored),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use windlass_core::{Principal, RecordKind};
-use windlass_store::{Settings, Store};
+use windlass_store::{Store, StoreSettings};
 
 use crate::common::{FINISHED, append, append_call, record};
 use crate::full_disk;
@@ -103,7 +103,7 @@ fn as_another_process() {
         return together::changes(state, &name, count.parse().unwrap(), tell);
     }
     // A small spool is drained and emptied often.
-    let settings = Settings { spool_limit: 256 << 10, ..Settings::default() };
+    let settings = StoreSettings { spool_limit: 256 << 10, ..StoreSettings::default() };
     let store = Store::open_with(state, settings).unwrap();
     match task.as_str() {
         "open" => {}

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use windlass_core::{
     CallId, Journal, JournalError, Outcome, Record, RecordKind, SessionId, TurnId,
 };
-use windlass_store::{JournalRow, Kind, Settings, Store};
+use windlass_store::{JournalRow, Store, StoreSettings, StoredKind};
 
 pub(crate) const FINISHED: RecordKind = RecordKind::Finished(Outcome::Ok);
 
@@ -29,7 +29,7 @@ impl TestState {
 
     /// Opens a store with a fixed clock.
     pub(crate) fn open(&self) -> Store {
-        let settings = Settings { clock: test_time, ..Settings::default() };
+        let settings = StoreSettings { clock: test_time, ..StoreSettings::default() };
         Store::open_with(self.dir(), settings).unwrap()
     }
 
@@ -82,6 +82,6 @@ pub(crate) fn all_records(store: &Store) -> Vec<JournalRow> {
 }
 
 /// The kind and the call of each record.
-pub(crate) fn kinds_and_calls(rows: &[JournalRow]) -> Vec<(Kind, &str)> {
+pub(crate) fn kinds_and_calls(rows: &[JournalRow]) -> Vec<(StoredKind, &str)> {
     rows.iter().map(|row| (row.kind, row.call.as_ref().map_or("", CallId::as_str))).collect()
 }

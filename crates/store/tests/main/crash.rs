@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use windlass_core::{CallId, Outcome, RecordKind};
-use windlass_store::{Kind, Store};
+use windlass_store::{Store, StoredKind};
 
 use crate::child::{Task, acknowledged, command};
 use crate::common::{TestState, all_records, append, record};
@@ -52,7 +52,7 @@ fn check(store: &Store, safe: &HashSet<String>) {
     }
     let lost: Vec<&String> = safe.difference(&found).collect();
     assert!(lost.is_empty(), "{lost:?}");
-    for row in rows.iter().filter(|row| row.kind == Kind::Started) {
+    for row in rows.iter().filter(|row| row.kind == StoredKind::Started) {
         let call = store.call(row.call.as_ref().unwrap()).unwrap().unwrap();
         assert_eq!(call.started, Some(row.seq));
         assert!(call.finished.is_some(), "still open: {call:?}");
@@ -68,7 +68,7 @@ fn an_interrupted_call_ends_as_cancelled() {
     let store = state.open();
     let rows = all_records(&store);
     let end = rows.last().unwrap();
-    assert_eq!((end.kind, end.outcome), (Kind::Finished, Some(Outcome::Cancelled)));
+    assert_eq!((end.kind, end.outcome), (StoredKind::Finished, Some(Outcome::Cancelled)));
     assert_eq!(end.session, rows[0].session);
     assert_eq!(end.turn, rows[0].turn);
     assert_eq!(end.tool, rows[0].tool);
@@ -95,6 +95,10 @@ fn a_new_writer_closes_open_calls_of_the_former_holder_of_its_slot() {
     append(&store, record("s", "c1", RecordKind::Started)).unwrap();
     let rows = all_records(&store);
     let found = crate::common::kinds_and_calls(&rows);
-    let expected = [(Kind::Started, "p-hangs"), (Kind::Finished, "p-hangs"), (Kind::Started, "c1")];
+    let expected = [
+        (StoredKind::Started, "p-hangs"),
+        (StoredKind::Finished, "p-hangs"),
+        (StoredKind::Started, "c1"),
+    ];
     assert_eq!(found, expected);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use windlass_core::RecordKind;
-use windlass_store::{Fault, Store, StoreError, VerifyError, salvage};
+use windlass_store::{RecordFault, Store, StoreError, VerifyError, salvage};
 
 use crate::common::{TestState, all_records, append, append_call, record};
 
@@ -109,7 +109,10 @@ fn a_cut_or_changed_wal_loses_later_records_and_that_is_detected() {
             Ok(verified) => assert_eq!(verified.records, 10),
             // If a call was left without its end, opening wrote that, and noted the loss before it.
             Err(VerifyError::Broken(broken)) => {
-                assert!(matches!(broken.fault, Fault::CutOff(10) | Fault::LossNoted), "{broken}");
+                assert!(
+                    matches!(broken.fault, RecordFault::CutOff(10) | RecordFault::LossNoted),
+                    "{broken}"
+                );
             }
             Err(error) => panic!("{error}"),
         }

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use windlass_core::{Journal as _, Receipt, Record, RecordKind};
-use windlass_store::{Kind, Store};
+use windlass_core::{Journal as _, Record, RecordKind, RecordReceipt};
+use windlass_store::{Store, StoredKind};
 
 use crate::child::{Task, command};
 use crate::common::{FINISHED, TestState, all_records, block_on, record, session, test_time};
 
-fn receipt(store: &Store, record: Record) -> Receipt {
+fn receipt(store: &Store, record: Record) -> RecordReceipt {
     block_on(store.append(record)).unwrap()
 }
 
-fn number(receipt: Receipt) -> Option<u64> {
+fn number(receipt: RecordReceipt) -> Option<u64> {
     block_on(receipt.number())
 }
 
@@ -83,14 +83,17 @@ fn other_processes_write_and_drain_at_the_same_time() {
         ));
     }
     let rows = all_records(&store);
-    let seq = |call: &str, kind: Kind| {
+    let seq = |call: &str, kind: StoredKind| {
         let is_it = |row: &&windlass_store::JournalRow| {
             row.kind == kind && row.call.as_ref().is_some_and(|one| one.as_str() == call)
         };
         rows.iter().find(is_it).map(|row| row.seq)
     };
     for (call, started, finished) in receipt_numbers {
-        assert_eq!((started, finished), (seq(&call, Kind::Started), seq(&call, Kind::Finished)));
+        assert_eq!(
+            (started, finished),
+            (seq(&call, StoredKind::Started), seq(&call, StoredKind::Finished))
+        );
         assert!(started < finished && started.is_some());
     }
     store.verify().unwrap();
@@ -99,14 +102,14 @@ fn other_processes_write_and_drain_at_the_same_time() {
 #[test]
 fn notes_are_records_of_their_session_and_deleted_with_it() {
     for (kind, expected) in [
-        (RecordKind::Approval, Kind::Approval),
-        (RecordKind::ApprovalAnswered, Kind::ApprovalAnswered),
-        (RecordKind::Question, Kind::Question),
-        (RecordKind::QuestionAnswered, Kind::QuestionAnswered),
-        (RecordKind::Message, Kind::Message),
-        (RecordKind::Request, Kind::Request),
-        (RecordKind::State, Kind::State),
-        (RecordKind::Task, Kind::Task),
+        (RecordKind::Approval, StoredKind::Approval),
+        (RecordKind::ApprovalAnswered, StoredKind::ApprovalAnswered),
+        (RecordKind::Question, StoredKind::Question),
+        (RecordKind::QuestionAnswered, StoredKind::QuestionAnswered),
+        (RecordKind::Message, StoredKind::Message),
+        (RecordKind::Request, StoredKind::Request),
+        (RecordKind::State, StoredKind::State),
+        (RecordKind::Task, StoredKind::Task),
     ] {
         let state = TestState::new();
         let store = state.open();

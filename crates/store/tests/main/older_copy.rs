@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use windlass_store::{DrainAtClose, Fault, Settings, Store, VerifyError};
+use windlass_store::{DrainAtClose, RecordFault, Store, StoreSettings, VerifyError};
 
 use crate::common::{append_call, test_time};
 
@@ -21,8 +21,12 @@ impl StateAndAnchor {
 
     fn open(&self, drain_at_close: DrainAtClose) -> Store {
         let outside_anchor = Some(self.path("outside/anchor"));
-        let settings =
-            Settings { clock: test_time, drain_at_close, outside_anchor, ..Settings::default() };
+        let settings = StoreSettings {
+            clock: test_time,
+            drain_at_close,
+            outside_anchor,
+            ..StoreSettings::default()
+        };
         Store::open_with(&self.path("state"), settings).unwrap()
     }
 
@@ -39,7 +43,7 @@ impl StateAndAnchor {
         copy(&self.path(from), &self.path(to));
     }
 
-    fn verify(&self) -> Result<u64, Fault> {
+    fn verify(&self) -> Result<u64, RecordFault> {
         match self.open(DrainAtClose::Always).verify() {
             Ok(verified) => Ok(verified.records),
             Err(VerifyError::Broken(broken)) => Err(broken.fault),
@@ -63,9 +67,10 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn an_older_copy_is_detected_whether_later_records_were_drained_or_not() {
-    for (drain, expected) in
-        [(DrainAtClose::Always, Fault::OlderCopy(8)), (DrainAtClose::WhenLarge, Fault::LastMissing)]
-    {
+    for (drain, expected) in [
+        (DrainAtClose::Always, RecordFault::OlderCopy(8)),
+        (DrainAtClose::WhenLarge, RecordFault::LastMissing),
+    ] {
         let files = StateAndAnchor::new();
         files.calls(DrainAtClose::Always, &["c1", "c2"]);
         files.copy("state", "older");
@@ -93,7 +98,7 @@ fn an_older_copy_that_is_written_to_notes_the_loss() {
     files.calls(DrainAtClose::Always, &["c2", "c3"]);
     files.copy("older", "state");
     files.calls(DrainAtClose::Always, &["d2", "d3", "d4", "d5"]);
-    assert_eq!(files.verify(), Err(Fault::LossNoted));
+    assert_eq!(files.verify(), Err(RecordFault::LossNoted));
 }
 
 #[test]
@@ -101,9 +106,9 @@ fn a_removed_state_directory_is_detected() {
     let files = StateAndAnchor::new();
     files.calls(DrainAtClose::Always, &["c1"]);
     std::fs::remove_dir_all(files.path("state")).unwrap();
-    assert_eq!(files.verify(), Err(Fault::OlderCopy(2)));
+    assert_eq!(files.verify(), Err(RecordFault::OlderCopy(2)));
     files.calls(DrainAtClose::Always, &["d1", "d2"]);
-    assert_eq!(files.verify(), Err(Fault::LossNoted));
+    assert_eq!(files.verify(), Err(RecordFault::LossNoted));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use windlass_core::CallId;
-use windlass_store::Kind;
+use windlass_store::StoredKind;
 
 use crate::child::{Task, acknowledged, command};
 use crate::common::{TestState, all_records};
@@ -20,17 +20,17 @@ fn check(processes: u32, calls: u32) {
     let store = state.open();
     let records = u64::from(processes) * (2 * u64::from(calls) + 1);
     assert_eq!(store.verify().unwrap().records, records);
-    let mut of_session: HashMap<String, Vec<(Kind, String)>> = HashMap::new();
+    let mut of_session: HashMap<String, Vec<(StoredKind, String)>> = HashMap::new();
     for row in all_records(&store) {
         let call = row.call.as_ref().map(CallId::to_string).unwrap_or_default();
         of_session.entry(row.session.unwrap().to_string()).or_default().push((row.kind, call));
     }
     assert_eq!(of_session.len(), processes as usize);
     for (session, found) in of_session {
-        let mut expected = vec![(Kind::SessionStarted, String::new())];
+        let mut expected = vec![(StoredKind::SessionStarted, String::new())];
         for at in 0..calls {
             let call = format!("{session}-{at:05}");
-            expected.extend([(Kind::Started, call.clone()), (Kind::Finished, call)]);
+            expected.extend([(StoredKind::Started, call.clone()), (StoredKind::Finished, call)]);
         }
         assert_eq!(found, expected);
     }
@@ -68,8 +68,8 @@ fn open_calls_of_dead_processes_are_closed_once() {
     }
     let store = state.open();
     assert_eq!(store.verify().unwrap().records, 6);
-    let ends: Vec<Kind> = all_records(&store).iter().map(|row| row.kind).collect();
-    assert_eq!(ends, [Kind::Started, Kind::Finished].repeat(3));
+    let ends: Vec<StoredKind> = all_records(&store).iter().map(|row| row.kind).collect();
+    assert_eq!(ends, [StoredKind::Started, StoredKind::Finished].repeat(3));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use windlass_core::{CallId, Outcome, Outputs as _, Principal, RecordKind};
-use windlass_store::{Fault, Kind, SessionFilter, Store, StoreError, VerifyError};
+use windlass_store::{RecordFault, SessionFilter, Store, StoreError, StoredKind, VerifyError};
 
 use crate::common::{
     FINISHED, TestState, all_records, append, append_call, kinds_and_calls, record, session,
@@ -60,7 +60,7 @@ fn a_session_in_another_workspace_is_recorded_again() {
     }
     let store = state.open();
     let rows = all_records(&store);
-    let begun = rows.iter().filter(|row| row.kind == Kind::SessionStarted);
+    let begun = rows.iter().filter(|row| row.kind == StoredKind::SessionStarted);
     let bodies: Vec<&str> = begun.filter_map(|row| row.body.as_deref()).collect();
     assert_eq!(
         bodies,
@@ -151,7 +151,10 @@ fn a_deleted_session_leaves_records_without_bodies() {
 
     let rows = all_records(&store);
     let (last, before) = rows.split_last().unwrap();
-    assert_eq!((last.kind, last.session.as_ref()), (Kind::SessionDeleted, Some(&session("gone"))));
+    assert_eq!(
+        (last.kind, last.session.as_ref()),
+        (StoredKind::SessionDeleted, Some(&session("gone")))
+    );
     for row in before {
         assert_eq!(row.body.is_some(), row.session == Some(session("kept")), "{row:?}");
     }
@@ -171,7 +174,7 @@ fn a_deleted_session_leaves_records_without_bodies() {
     assert_eq!(store.verify().unwrap().records, 25);
     state.raw_connection().execute_batch("UPDATE journal SET body = NULL WHERE seq = 25").unwrap();
     let Err(VerifyError::Broken(broken)) = store.verify() else { panic!("not noticed") };
-    assert_eq!((broken.seq, broken.fault), (25, Fault::BodyRemoved));
+    assert_eq!((broken.seq, broken.fault), (25, RecordFault::BodyRemoved));
 }
 
 #[test]
@@ -193,7 +196,7 @@ fn a_read_only_store_reads_and_does_not_write() {
     let store = Store::open_read_only(state.dir()).unwrap();
     assert_eq!(
         kinds_and_calls(&all_records(&store)),
-        [(Kind::Started, "c1"), (Kind::Finished, "c1")]
+        [(StoredKind::Started, "c1"), (StoredKind::Finished, "c1")]
     );
     assert_eq!(store.verify().unwrap().records, 2);
     let error = append(&store, record("s", "c2", RecordKind::Started)).unwrap_err();
@@ -213,10 +216,10 @@ fn the_end_of_a_job_is_a_record_of_its_session_and_deleted_with_it() {
     append_call(&store, "s", "c1");
     append(&store, record("s", "", RecordKind::JobEnded)).unwrap();
     let listed = store.records(Some(&session("s")), 0, 10).unwrap();
-    assert_eq!(listed.last().map(|row| row.kind), Some(Kind::JobEnded));
+    assert_eq!(listed.last().map(|row| row.kind), Some(StoredKind::JobEnded));
     store.delete_session(&session("s")).unwrap();
     let left: Vec<_> =
-        all_records(&store).into_iter().filter(|row| row.kind == Kind::JobEnded).collect();
+        all_records(&store).into_iter().filter(|row| row.kind == StoredKind::JobEnded).collect();
     assert!(left.iter().all(|row| row.body.is_none()), "{left:?}");
     assert!(store.verify().is_ok());
 }

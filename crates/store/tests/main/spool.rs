@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use windlass_core::{CallId, RecordKind};
-use windlass_store::{Broken, DrainAtClose, Fault, JournalRow, Kind, Settings, Store, VerifyError};
+use windlass_store::{
+    BrokenRecord, DrainAtClose, JournalRow, RecordFault, Store, StoreSettings, StoredKind,
+    VerifyError,
+};
 
 use crate::child::{Task, acknowledged, command};
 use crate::common::{
@@ -15,7 +18,7 @@ use crate::common::{
 /// Opens a store that leaves few records in the spool when it is closed.
 fn open_without_drain(state: &TestState) -> Store {
     let drain_at_close = DrainAtClose::WhenLarge;
-    let settings = Settings { clock: test_time, drain_at_close, ..Settings::default() };
+    let settings = StoreSettings { clock: test_time, drain_at_close, ..StoreSettings::default() };
     Store::open_with(state.dir(), settings).unwrap()
 }
 
@@ -128,16 +131,16 @@ fn check_changed(state: &TestState, what: &str) {
             assert_eq!(calls(&rows), ALL_CALLS, "{what}: not noticed");
             assert_eq!(verified.records, 8, "{what}");
         }
-        Err(VerifyError::Broken(Broken { seq, fault, .. })) => {
-            assert_eq!(fault, Fault::LossNoted, "{what}");
+        Err(VerifyError::Broken(BrokenRecord { seq, fault, .. })) => {
+            assert_eq!(fault, RecordFault::LossNoted, "{what}");
             let noted = rows.iter().find(|row| row.seq == seq).unwrap();
-            assert_eq!(noted.kind, Kind::TailLost, "{what}");
+            assert_eq!(noted.kind, StoredKind::TailLost, "{what}");
             let body = noted.body.as_deref().unwrap();
             assert!(body.contains(r#""spool":0"#), "{what}: {body}");
         }
         Err(error) => panic!("{what}: {error}"),
     }
-    let noted = rows.iter().filter(|row| row.kind == Kind::TailLost).count();
+    let noted = rows.iter().filter(|row| row.kind == StoredKind::TailLost).count();
     assert!(noted <= 1, "{what}: {:?}", kinds_and_calls(&rows));
     let before = calls(&rows);
     assert!(ALL_CALLS.starts_with(before.as_slice()) || before == ALL_CALLS, "{what}: {before:?}");
@@ -233,7 +236,7 @@ fn complete_frames_after_the_head_are_kept() {
             store.verify().unwrap();
             let rows = all_records(&store);
             assert_eq!(calls(&rows)[..8], ALL_CALLS, "{length}");
-            assert!(rows.iter().all(|row| row.kind != Kind::TailLost), "{length}");
+            assert!(rows.iter().all(|row| row.kind != StoredKind::TailLost), "{length}");
         }
     }
 }
@@ -286,7 +289,7 @@ fn the_spool_of_a_living_process_is_drained_while_it_writes() {
 #[test]
 fn a_large_spool_is_drained_and_emptied_while_its_owner_lives() {
     let state = TestState::new();
-    let settings = Settings { spool_limit: 64 << 10, ..Settings::default() };
+    let settings = StoreSettings { spool_limit: 64 << 10, ..StoreSettings::default() };
     let store = Store::open_with(state.dir(), settings).unwrap();
     append(&store, record("s", "open", RecordKind::Started)).unwrap();
     for at in 0..3000 {

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use windlass_core::{Outcome, RecordKind, SessionId, StatePlace, StateStore as _};
+use windlass_core::{Outcome, RecordKind, SessionId, StateOwner, StateStore as _};
 use windlass_store::Store;
 
 use crate::common::{append, record};
 
-fn session(id: &str) -> StatePlace {
-    StatePlace::Session(SessionId::new(id))
+fn session(id: &str) -> StateOwner {
+    StateOwner::Session(SessionId::new(id))
 }
 
 #[test]
@@ -18,12 +18,12 @@ fn values_are_separate_for_each_owner_and_key() {
     let places = [
         session("a"),
         session("b"),
-        StatePlace::Workspace(PathBuf::from("a")),
-        StatePlace::Workspace(PathBuf::from("/w")),
-        StatePlace::Person,
+        StateOwner::Workspace(PathBuf::from("a")),
+        StateOwner::Workspace(PathBuf::from("/w")),
+        StateOwner::Person,
     ];
     let store = Store::open(dir.path()).unwrap();
-    assert_eq!(store.get(&StatePlace::Person, "todo").unwrap(), None);
+    assert_eq!(store.get(&StateOwner::Person, "todo").unwrap(), None);
     assert!(!dir.path().join("state.db").exists(), "reading creates no file");
     for (at, place) in places.iter().enumerate() {
         for key in ["todo", "title"] {
@@ -57,7 +57,7 @@ fn a_value_is_replaced_only_in_the_version_that_was_read() {
 #[test]
 fn writers_with_their_own_connections_lose_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let place = StatePlace::Person;
+    let place = StateOwner::Person;
     let count = || {
         let store = Store::open(dir.path()).unwrap();
         let mut done = 0;
@@ -95,13 +95,13 @@ fn a_long_value_and_a_read_only_store_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let long = json!("x".repeat(5 << 20));
-    let error = store.replace(&StatePlace::Person, "k", 0, Some(&long)).unwrap_err();
+    let error = store.replace(&StateOwner::Person, "k", 0, Some(&long)).unwrap_err();
     assert!(error.to_string().contains("at most"), "{error}");
-    assert!(store.replace(&StatePlace::Person, "k", 0, Some(&json!(1))).unwrap());
+    assert!(store.replace(&StateOwner::Person, "k", 0, Some(&json!(1))).unwrap());
     append(&store, record("s", "", RecordKind::JobEnded)).unwrap();
     drop(store);
     let store = Store::open_read_only(dir.path()).unwrap();
-    assert_eq!(store.get(&StatePlace::Person, "k").unwrap().unwrap().value, json!(1));
-    let error = store.replace(&StatePlace::Person, "k", 0, Some(&json!(1))).unwrap_err();
+    assert_eq!(store.get(&StateOwner::Person, "k").unwrap().unwrap().value, json!(1));
+    let error = store.replace(&StateOwner::Person, "k", 0, Some(&json!(1))).unwrap_err();
     assert!(error.to_string().contains("for reading only"), "{error}");
 }

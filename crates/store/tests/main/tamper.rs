@@ -3,7 +3,9 @@
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use windlass_core::{CallId, Principal, RecordKind, SessionId};
-use windlass_store::{Broken, Fault, Kind, RowFault, Store, VerifyError, WrongRows};
+use windlass_store::{
+    BrokenRecord, RecordFault, RowFault, Store, StoredKind, VerifyError, WrongRows,
+};
 
 use crate::common::{FINISHED, TestState, all_records, append, append_call, record};
 
@@ -18,7 +20,7 @@ fn journal() -> (TestState, Store) {
     (state, store)
 }
 
-fn broken(store: &Store) -> Broken {
+fn broken(store: &Store) -> BrokenRecord {
     match store.verify() {
         Err(VerifyError::Broken(broken)) => broken,
         other => panic!("not noticed: {other:?}"),
@@ -44,7 +46,7 @@ fn a_byte_changed_in_the_file_after_a_checkpoint_is_named() {
     bytes[at.expect("a checkpoint brings all into the file") + 2] = b'i';
     std::fs::write(&path, bytes).unwrap();
     let broken = broken(&state.open());
-    assert_eq!((broken.call, broken.fault), (Some(CallId::new("c3")), Fault::BodyChanged));
+    assert_eq!((broken.call, broken.fault), (Some(CallId::new("c3")), RecordFault::BodyChanged));
 }
 
 #[test]
@@ -165,8 +167,9 @@ fn journal_with_all_kinds_of_rows() -> (TestState, Store) {
 fn a_reinserted_row_of_a_deleted_session_is_surplus() {
     let (state, store) = journal_with_all_kinds_of_rows();
     let rows = all_records(&store);
-    let seq =
-        rows.iter().find(|row| row.kind == Kind::Finished && row.call == Some(CallId::new("g1")));
+    let seq = rows
+        .iter()
+        .find(|row| row.kind == StoredKind::Finished && row.call == Some(CallId::new("g1")));
     let seq = seq.unwrap().seq;
     let sql = format!("INSERT INTO calls VALUES ('gone', {seq}, NULL, 'g1', 'read', 'ok')");
     state.raw_connection().execute_batch(&sql).unwrap();
@@ -191,16 +194,16 @@ fn a_change_of_any_byte_of_a_record_is_detected() {
     let (state, store) = journal();
     let raw_connection = state.raw_connection();
     let fields = [
-        ("at", Fault::Changed),
-        ("session", Fault::Changed),
-        ("turn", Fault::Changed),
-        ("call", Fault::Changed),
-        ("tool", Fault::Changed),
-        ("kind", Fault::Changed),
-        ("outcome", Fault::Changed),
-        ("body_hash", Fault::Changed),
-        ("hash", Fault::Changed),
-        ("body", Fault::BodyChanged),
+        ("at", RecordFault::Changed),
+        ("session", RecordFault::Changed),
+        ("turn", RecordFault::Changed),
+        ("call", RecordFault::Changed),
+        ("tool", RecordFault::Changed),
+        ("kind", RecordFault::Changed),
+        ("outcome", RecordFault::Changed),
+        ("body_hash", RecordFault::Changed),
+        ("hash", RecordFault::Changed),
+        ("body", RecordFault::BodyChanged),
     ];
     let mut changes = 0;
     for (field, fault) in fields {
@@ -269,33 +272,48 @@ fn removed_moved_and_inserted_records_are_named() {
         )
     };
     let cases = [
-        ("the first", "DELETE FROM journal WHERE seq = 1".to_owned(), 1, Fault::Removed),
-        ("one in the middle", "DELETE FROM journal WHERE seq = 6".into(), 6, Fault::Removed),
-        ("several", "DELETE FROM journal WHERE seq BETWEEN 3 AND 5".into(), 3, Fault::Removed),
-        ("the last", "DELETE FROM journal WHERE seq = 10".into(), 10, Fault::CutOff(10)),
-        ("the tail", "DELETE FROM journal WHERE seq >= 4".into(), 4, Fault::CutOff(10)),
-        ("all", "DELETE FROM journal".into(), 1, Fault::CutOff(10)),
+        ("the first", "DELETE FROM journal WHERE seq = 1".to_owned(), 1, RecordFault::Removed),
+        ("one in the middle", "DELETE FROM journal WHERE seq = 6".into(), 6, RecordFault::Removed),
+        (
+            "several",
+            "DELETE FROM journal WHERE seq BETWEEN 3 AND 5".into(),
+            3,
+            RecordFault::Removed,
+        ),
+        ("the last", "DELETE FROM journal WHERE seq = 10".into(), 10, RecordFault::CutOff(10)),
+        ("the tail", "DELETE FROM journal WHERE seq >= 4".into(), 4, RecordFault::CutOff(10)),
+        ("all", "DELETE FROM journal".into(), 1, RecordFault::CutOff(10)),
         (
             "one, with the gap closed",
             "DELETE FROM journal WHERE seq = 6; UPDATE journal SET seq = seq - 1 WHERE seq = 7"
                 .into(),
             6,
-            Fault::Changed,
+            RecordFault::Changed,
         ),
-        ("two neighbours swapped", swap(4, 5), 4, Fault::Changed),
-        ("two swapped", swap(2, 9), 2, Fault::Changed),
-        ("one before the first", copy(0, 1), 0, Fault::Inserted),
-        ("one long before the first", copy(-5, 1), 0, Fault::Inserted),
-        ("one at the end", copy(11, 10), 11, Fault::Changed),
-        ("one far after the end", copy(99, 10), 11, Fault::Removed),
+        ("two neighbours swapped", swap(4, 5), 4, RecordFault::Changed),
+        ("two swapped", swap(2, 9), 2, RecordFault::Changed),
+        ("one before the first", copy(0, 1), 0, RecordFault::Inserted),
+        ("one long before the first", copy(-5, 1), 0, RecordFault::Inserted),
+        ("one at the end", copy(11, 10), 11, RecordFault::Changed),
+        ("one far after the end", copy(99, 10), 11, RecordFault::Removed),
         (
             "one twice",
             format!("{} {}", "DELETE FROM journal WHERE seq = 8;", copy(8, 7)),
             8,
-            Fault::Changed,
+            RecordFault::Changed,
         ),
-        ("a body", "UPDATE journal SET body = NULL WHERE seq = 7".into(), 7, Fault::BodyRemoved),
-        ("an outcome", "UPDATE journal SET outcome = NULL WHERE seq = 8".into(), 8, Fault::Changed),
+        (
+            "a body",
+            "UPDATE journal SET body = NULL WHERE seq = 7".into(),
+            7,
+            RecordFault::BodyRemoved,
+        ),
+        (
+            "an outcome",
+            "UPDATE journal SET outcome = NULL WHERE seq = 8".into(),
+            8,
+            RecordFault::Changed,
+        ),
     ];
     for (what, sql, seq, fault) in cases {
         let (state, store) = journal();
@@ -332,11 +350,11 @@ fn a_cut_stays_noted_when_the_journal_grows_past_it() {
             append_call(&store, "after", &format!("a{at}"));
         }
         let found = broken(&store);
-        assert_eq!((found.seq, found.fault), (8, Fault::LossNoted));
+        assert_eq!((found.seq, found.fault), (8, RecordFault::LossNoted));
         let rows = all_records(&store);
-        assert_eq!(rows[7].kind, Kind::TailLost);
+        assert_eq!(rows[7].kind, StoredKind::TailLost);
         assert_eq!(rows[7].body.as_deref(), Some(r#"{"v":2,"anchored":10,"found":7}"#));
-        let noted = rows.iter().filter(|row| row.kind == Kind::TailLost).count();
+        let noted = rows.iter().filter(|row| row.kind == StoredKind::TailLost).count();
         assert_eq!(noted, 1);
     }
 }
@@ -356,11 +374,11 @@ fn a_rewritten_journal_does_not_match_its_anchor() {
     assert_eq!(store.last_seq().unwrap(), 12);
     std::fs::write(state.file("journal.head"), anchor).unwrap();
     let found = broken(&store);
-    assert_eq!((found.seq, found.fault), (10, Fault::Rewritten));
+    assert_eq!((found.seq, found.fault), (10, RecordFault::Rewritten));
     drop(store);
     let store = state.open();
     append_call(&store, "honest", "h1");
-    assert_eq!(broken(&store).fault, Fault::LossNoted);
+    assert_eq!(broken(&store).fault, RecordFault::LossNoted);
 }
 
 #[test]
@@ -374,10 +392,10 @@ fn a_missing_or_damaged_anchor_is_detected_and_stays_noted() {
         }
         let store = state.open();
         let found = broken(&store);
-        assert_eq!((found.seq, found.fault), (10, Fault::NoAnchor), "{spoilt:?}");
+        assert_eq!((found.seq, found.fault), (10, RecordFault::NoAnchor), "{spoilt:?}");
         append(&store, record("s", "c", RecordKind::Started)).unwrap();
         let found = broken(&store);
-        assert_eq!((found.seq, found.fault), (11, Fault::LossNoted), "{spoilt:?}");
+        assert_eq!((found.seq, found.fault), (11, RecordFault::LossNoted), "{spoilt:?}");
     }
 }
 
@@ -389,7 +407,7 @@ fn a_deleted_journal_is_detected_by_its_anchor() {
     let store = state.open();
     assert_eq!(store.last_seq().unwrap(), 0);
     let found = broken(&store);
-    assert_eq!((found.seq, found.fault), (1, Fault::CutOff(10)));
+    assert_eq!((found.seq, found.fault), (1, RecordFault::CutOff(10)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use windlass_core::{CallId, Journal as _, Outcome, RecordKind};
-use windlass_store::{Settings, Store};
+use windlass_store::{Store, StoreSettings};
 
 use crate::common::{
     FINISHED, TestState, all_records, append, append_call, block_on, kinds_and_calls, record,
@@ -118,7 +118,7 @@ fn a_record_over_the_limit_is_refused() {
 #[test]
 fn records_are_written_and_read_while_another_process_locks_the_database() {
     let state = TestState::new();
-    let settings = Settings { patience: Duration::ZERO, ..Settings::default() };
+    let settings = StoreSettings { patience: Duration::ZERO, ..StoreSettings::default() };
     let store = Store::open_with(state.dir(), settings).unwrap();
     append_call(&store, "s", "c1");
     assert_eq!(store.last_seq().unwrap(), 2);

@@ -6,7 +6,7 @@ mod shell;
 mod writable_paths;
 
 use serde_json::{Value, json};
-use windlass_core::{CallResult, Confinement, Level, Mode, Outcome, Overrides, Policy};
+use windlass_core::{CallResult, Confinement, Mode, Outcome, Overrides, Policy, SandboxLevel};
 
 use crate::testing::{SECRET, Workspace};
 
@@ -107,7 +107,7 @@ fn denied_changes_are_dropped_with_the_reason_last() {
     let begin = "done\n[exit code 1]\nthe command ran, but what it changed was dropped: ";
     assert!(text.starts_with(begin) && text.contains("secret"), "{text}");
     assert_eq!(result.output.metadata["exit_code"], 1);
-    let staged = Confinement { level: Level::Staged, ..Confinement::default() };
+    let staged = Confinement { level: SandboxLevel::Staged, ..Confinement::default() };
     let workspace = Workspace::scripted(staged, Policy::new(Mode::Auto));
     let result = workspace.call("bash", json!({"command": "print x; staged; create a"}));
     assert_eq!(result.outcome, Outcome::Denied, "no attendant can approve the changes");

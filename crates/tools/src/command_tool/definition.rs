@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::{Kinds, nearest, quote};
+use windlass_core::{EffectKinds, nearest, quote};
 
 use super::front_matter::{self, FrontMatter};
 use super::node::{Node, NodeEntry, NodeMap, SourcePosition};
@@ -45,7 +45,7 @@ pub struct CommandDefinition {
     command: String,
     pub(super) env: Vec<(String, String)>,
     timeout: Duration,
-    effects: Option<Kinds>,
+    effects: Option<EffectKinds>,
     /// Parameters, each with the variable in which the command gets it.
     pub(super) variables: Vec<(String, String)>,
 }
@@ -127,18 +127,19 @@ impl CommandDefinition {
     }
 
     /// Returns the effects that the file declares, if it does.
-    pub fn effects(&self) -> Option<Kinds> {
+    pub fn effects(&self) -> Option<EffectKinds> {
         self.effects
     }
 
     /// Returns whether the file declares that the command changes nothing: the workspace is then read-only for it.
     pub(super) fn changes_nothing(&self) -> bool {
-        self.effects.is_some_and(|effects| !effects.intersects(Kinds::WRITE | Kinds::EXEC))
+        self.effects
+            .is_some_and(|effects| !effects.intersects(EffectKinds::WRITE | EffectKinds::EXEC))
     }
 
     /// Returns whether the file declares no effects but `read`.
     pub(super) fn only_reads(&self) -> bool {
-        self.effects.is_some_and(|effects| Kinds::READ.contains(effects))
+        self.effects.is_some_and(|effects| EffectKinds::READ.contains(effects))
     }
 }
 
@@ -292,18 +293,18 @@ fn timeout(node: &Node) -> Result<Duration, DefinitionError> {
 }
 
 /// Returns the effects that the key `effects` lists.
-fn effects(node: &Node) -> Result<Kinds, DefinitionError> {
-    const KNOWN: [(&str, Kinds); 4] = [
-        ("read", Kinds::READ),
-        ("write", Kinds::WRITE),
-        ("net", Kinds::NET),
-        ("exec", Kinds::EXEC),
+fn effects(node: &Node) -> Result<EffectKinds, DefinitionError> {
+    const KNOWN: [(&str, EffectKinds); 4] = [
+        ("read", EffectKinds::READ),
+        ("write", EffectKinds::WRITE),
+        ("net", EffectKinds::NET),
+        ("exec", EffectKinds::EXEC),
     ];
     let wanted = "it must be a list of read, write, net, exec";
     let items = node
         .list()
         .ok_or_else(|| node.at.error(format!("`effects` is {}; {wanted}", node.kind())))?;
-    let mut effects = Kinds::NONE;
+    let mut effects = EffectKinds::NONE;
     for item in items {
         let text = item.text().unwrap_or_default();
         let known = KNOWN.iter().find(|(name, _)| *name == text);

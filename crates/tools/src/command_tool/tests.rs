@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_core::testing::{EmptyHost, plan_effects};
-use windlass_core::{AnyTool, Backend, Confinement, Kinds, Level, NetworkAccess};
+use windlass_core::{AnyTool, Backend, Confinement, EffectKinds, NetworkAccess, SandboxLevel};
 
 use super::{Author, CommandDefinition, CommandTool};
 
@@ -82,7 +82,7 @@ For people.
             assert_eq!(definition.description(), "Bring a version to a place.");
             assert_eq!(definition.command(), "set -eu\n./deploy \"$ARG_PLACE\"");
             assert_eq!(definition.timeout(), Duration::from_millis(2_500));
-            assert_eq!(definition.effects(), Some(Kinds::WRITE | Kinds::NET));
+            assert_eq!(definition.effects(), Some(EffectKinds::WRITE | EffectKinds::NET));
             let env = [("LANG".into(), "C".into()), ("VERSION".into(), "1.10".into())];
             assert_eq!(definition.env, env);
             assert_eq!(
@@ -199,39 +199,39 @@ fn errors_name_the_problem_and_its_position() {
 
 #[test]
 fn required_rights_depend_on_author_and_confinement() {
-    let exec = |more: Kinds| Kinds::EXEC | more;
+    let exec = |more: EffectKinds| EffectKinds::EXEC | more;
     let confinement = |level, network| Confinement { level, network, ..Confinement::default() };
-    let usual = confinement(Level::Workspace, NetworkAccess::None);
-    let off = confinement(Level::Off, NetworkAccess::None);
-    let open = confinement(Level::Workspace, NetworkAccess::Full);
+    let usual = confinement(SandboxLevel::Workspace, NetworkAccess::None);
+    let off = confinement(SandboxLevel::Off, NetworkAccess::None);
+    let open = confinement(SandboxLevel::Workspace, NetworkAccess::Full);
     let weaker = Confinement { backend: Backend::Landlock, ..usual.clone() };
-    let hosts = confinement(Level::ReadOnly, NetworkAccess::Hosts(vec!["docs.rs".into()]));
+    let hosts = confinement(SandboxLevel::ReadOnly, NetworkAccess::Hosts(vec!["docs.rs".into()]));
     for (effects, author, confinement, kinds, access) in [
-        ("", Author::Person, &usual, Kinds::EXEC, "Staged"),
-        ("effects: [exec]", Author::Person, &usual, Kinds::EXEC, "Staged"),
+        ("", Author::Person, &usual, EffectKinds::EXEC, "Staged"),
+        ("effects: [exec]", Author::Person, &usual, EffectKinds::EXEC, "Staged"),
         (
             "effects: [read, write]",
             Author::Person,
             &usual,
-            exec(Kinds::READ | Kinds::WRITE),
+            exec(EffectKinds::READ | EffectKinds::WRITE),
             "Staged",
         ),
-        ("effects: [read]", Author::Person, &usual, Kinds::READ, "Read"),
-        ("effects: []", Author::Person, &usual, Kinds::READ, "Read"),
-        ("effects: [read]", Author::Workspace, &usual, exec(Kinds::READ), "Read"),
-        ("effects: [read]", Author::Person, &off, exec(Kinds::READ), "Staged"),
-        ("effects: [read]", Author::Person, &weaker, exec(Kinds::READ), "Read"),
-        ("effects: [read]", Author::Person, &open, exec(Kinds::READ), "Read"),
-        ("effects: [read]", Author::Person, &hosts, exec(Kinds::READ), "Read"),
-        ("effects: [net]", Author::Person, &usual, exec(Kinds::NET), "Read"),
-        ("effects: [read, exec]", Author::Person, &usual, exec(Kinds::READ), "Staged"),
+        ("effects: [read]", Author::Person, &usual, EffectKinds::READ, "Read"),
+        ("effects: []", Author::Person, &usual, EffectKinds::READ, "Read"),
+        ("effects: [read]", Author::Workspace, &usual, exec(EffectKinds::READ), "Read"),
+        ("effects: [read]", Author::Person, &off, exec(EffectKinds::READ), "Staged"),
+        ("effects: [read]", Author::Person, &weaker, exec(EffectKinds::READ), "Read"),
+        ("effects: [read]", Author::Person, &open, exec(EffectKinds::READ), "Read"),
+        ("effects: [read]", Author::Person, &hosts, exec(EffectKinds::READ), "Read"),
+        ("effects: [net]", Author::Person, &usual, exec(EffectKinds::NET), "Read"),
+        ("effects: [read, exec]", Author::Person, &usual, exec(EffectKinds::READ), "Staged"),
     ] {
         let tool = CommandTool::new(parse(&file_with(effects)), author, confinement);
         let case = format!("{effects} {author:?} {confinement}");
         assert_eq!((tool.kinds(), format!("{:?}", tool.access)), (kinds, access.into()), "{case}");
         assert_eq!(tool.spec().kinds, kinds);
         let effects = plan(&tool, json!({})).unwrap();
-        let expected = if kinds == Kinds::READ { "read /w/**" } else { "exec echo hello" };
+        let expected = if kinds == EffectKinds::READ { "read /w/**" } else { "exec echo hello" };
         assert_eq!(effects, expected, "{case}");
     }
 }

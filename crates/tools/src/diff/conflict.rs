@@ -8,15 +8,15 @@ use std::ops::Range;
 use windlass_core::quote;
 
 use super::file::DecodedText;
-use super::merge::{self, Region, RegionKind};
-use super::page::{DiffPage, Look, TextRole, paint};
+use super::merge::{self, MergeRegion, MergeRegionKind};
+use super::page::{DiffFormat, DiffPage, TextRole, paint};
 use super::render::push_hunks;
-use super::{Diff, Version, render_file};
+use super::{Diff, FileVersion, render_file};
 use crate::format;
 
 /// Names of the three texts, as a person reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Names<'a> {
+pub struct ThreeWayNames<'a> {
     /// Name of the common base of the other two texts.
     pub base: &'a str,
     /// Name of the text that another program or person made of the base.
@@ -25,7 +25,7 @@ pub struct Names<'a> {
     pub ours: &'a str,
 }
 
-impl Default for Names<'_> {
+impl Default for ThreeWayNames<'_> {
     fn default() -> Self {
         Self { base: "the file as it was left", theirs: "the file now", ours: "the undo" }
     }
@@ -34,30 +34,30 @@ impl Default for Names<'_> {
 /// Two changes of one base text, compared with each other; made by [`three_way`].
 ///
 /// ```
-/// use windlass_tools::diff::{Names, three_way};
+/// use windlass_tools::diff::{ThreeWayNames, three_way};
 ///
-/// let three = three_way("a\nb\nc\n", "A\nb\nc\n", "a\nb\nC\n", Names::default());
+/// let three = three_way("a\nb\nc\n", "A\nb\nc\n", "a\nb\nC\n", ThreeWayNames::default());
 /// assert_eq!((three.regions().len(), three.conflicts()), (2, 0));
 /// assert_eq!(three.merged().as_deref(), Some("A\nb\nC\n"));
 /// ```
 #[derive(Debug, Clone)]
 pub struct ThreeWay<'a> {
-    names: Names<'a>,
+    names: ThreeWayNames<'a>,
     /// Diff from the base to the file now.
     theirs: Diff<'a>,
     /// Diff from the base to the text that we would write.
     ours: Diff<'a>,
-    regions: Vec<Region>,
+    regions: Vec<MergeRegion>,
 }
 
 /// Compares the text that was left (`base`) with the present text (`theirs`) and with the text that we would write (`ours`).
 ///
 /// ```
-/// use windlass_tools::diff::{Look, Names, three_way};
+/// use windlass_tools::diff::{DiffFormat, ThreeWayNames, three_way};
 ///
-/// let three = three_way("a\n", "b\n", "c\n", Names::default());
+/// let three = three_way("a\n", "b\n", "c\n", ThreeWayNames::default());
 /// assert_eq!(
-///     three.render(&Look::plain()),
+///     three.render(&DiffFormat::plain()),
 ///     "compared with the file as it was left: the file now +1 -1, the undo +1 -1; 1 conflict\n\
 ///      conflict 1 of 1\nthe file now:\n@@ -1 +1 @@\n-a\n+b\nthe undo:\n@@ -1 +1 @@\n-a\n+c\n"
 /// );
@@ -66,7 +66,7 @@ pub fn three_way<'a>(
     base: &'a str,
     theirs: &'a str,
     ours: &'a str,
-    names: Names<'a>,
+    names: ThreeWayNames<'a>,
 ) -> ThreeWay<'a> {
     let (theirs, ours) = (Diff::between(base, theirs), Diff::between(base, ours));
     let regions = merge::regions(&theirs, &ours);
@@ -75,7 +75,7 @@ pub fn three_way<'a>(
 
 impl ThreeWay<'_> {
     /// Returns every region that either side changed, in order.
-    pub fn regions(&self) -> &[Region] {
+    pub fn regions(&self) -> &[MergeRegion] {
         &self.regions
     }
 
@@ -90,7 +90,7 @@ impl ThreeWay<'_> {
     }
 
     /// Renders all changes for a person: conflicts first, then changes of one side, then equal changes of both.
-    pub fn render(&self, look: &Look) -> String {
+    pub fn render(&self, look: &DiffFormat) -> String {
         format!(
             "{}\n{}",
             paint(*look, TextRole::Heading, &self.summary()),
@@ -99,16 +99,16 @@ impl ThreeWay<'_> {
     }
 
     /// Renders all regions, without the summary line.
-    fn render_regions(&self, look: &Look) -> String {
+    fn render_regions(&self, look: &DiffFormat) -> String {
         let (theirs, ours) = (&self.theirs, &self.ours);
         let lines = theirs.before.len().max(theirs.after.len()).max(ours.after.len());
         let mut page = DiffPage::new(*look, lines);
         self.push_conflicts(&mut page);
         let (their_name, our_name) = (self.names.theirs, self.names.ours);
         for (kind, diff, heading) in [
-            (RegionKind::Theirs, theirs, format!("changed only in {their_name}:")),
-            (RegionKind::Ours, ours, format!("changed only in {our_name}:")),
-            (RegionKind::Same, theirs, "changed alike in both:".to_owned()),
+            (MergeRegionKind::Theirs, theirs, format!("changed only in {their_name}:")),
+            (MergeRegionKind::Ours, ours, format!("changed only in {our_name}:")),
+            (MergeRegionKind::Same, theirs, "changed alike in both:".to_owned()),
         ] {
             let runs = self.block_runs(kind);
             if !runs.is_empty() {
@@ -123,7 +123,7 @@ impl ThreeWay<'_> {
 
     /// Returns one line with the numbers of changed lines of each side and of conflicts.
     fn summary(&self) -> String {
-        let Names { base, theirs, ours } = self.names;
+        let ThreeWayNames { base, theirs, ours } = self.names;
         let count = |diff: &Diff<'_>| format!("+{} -{}", diff.added(), diff.removed());
         let conflicts = match self.conflicts() {
             0 => "no conflict".to_owned(),
@@ -139,7 +139,7 @@ impl ThreeWay<'_> {
     /// Adds each conflict: a numbered heading, and the hunks of both sides.
     fn push_conflicts(&self, page: &mut DiffPage) {
         let all = self.conflicts();
-        let is_conflict = |region: &&Region| region.kind == RegionKind::Conflict;
+        let is_conflict = |region: &&MergeRegion| region.kind == MergeRegionKind::Conflict;
         for (number, region) in (1..).zip(self.regions.iter().filter(is_conflict)) {
             push_heading(page, TextRole::Heading, &format!("conflict {number} of {all}"));
             for (name, diff, blocks) in [
@@ -153,11 +153,11 @@ impl ThreeWay<'_> {
     }
 
     /// Returns block ranges of the regions of one kind, with neighbours joined: blocks of our diff for `Ours`, of theirs otherwise.
-    fn block_runs(&self, kind: RegionKind) -> Vec<Range<usize>> {
+    fn block_runs(&self, kind: MergeRegionKind) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for region in self.regions.iter().filter(|region| region.kind == kind) {
             let blocks = match kind {
-                RegionKind::Ours => &region.our_blocks,
+                MergeRegionKind::Ours => &region.our_blocks,
                 _ => &region.their_blocks,
             };
             match runs.last_mut() {
@@ -180,11 +180,11 @@ fn push_heading(page: &mut DiffPage, role: TextRole, words: &str) {
 ///
 /// ```
 /// use std::path::Path;
-/// use windlass_tools::diff::{Look, Names, Version, render_conflict};
+/// use windlass_tools::diff::{DiffFormat, ThreeWayNames, FileVersion, render_conflict};
 ///
 /// let path = Path::new("a.txt");
-/// let (base, ours) = (Version::of(path, b"a\n"), Version::of(path, b"b\n"));
-/// let text = render_conflict(Some(&base), None, Some(&ours), Names::default(), &Look::plain());
+/// let (base, ours) = (FileVersion::of(path, b"a\n"), FileVersion::of(path, b"b\n"));
+/// let text = render_conflict(Some(&base), None, Some(&ours), ThreeWayNames::default(), &DiffFormat::plain());
 /// assert_eq!(
 ///     text,
 ///     "compared with the file as it was left:\n\
@@ -193,11 +193,11 @@ fn push_heading(page: &mut DiffPage, role: TextRole, words: &str) {
 /// );
 /// ```
 pub fn render_conflict(
-    base: Option<&Version<'_>>,
-    theirs: Option<&Version<'_>>,
-    ours: Option<&Version<'_>>,
-    names: Names<'_>,
-    look: &Look,
+    base: Option<&FileVersion<'_>>,
+    theirs: Option<&FileVersion<'_>>,
+    ours: Option<&FileVersion<'_>>,
+    names: ThreeWayNames<'_>,
+    look: &DiffFormat,
 ) -> String {
     let reports = [(names.theirs, theirs), (names.ours, ours)]
         .map(|(name, version)| (quote::visible(name), render_file(base, version, look)));
@@ -212,7 +212,7 @@ pub fn render_conflict(
 }
 
 /// Decodes three regular files; `None` if one is missing, is not text, or has another encoding.
-fn decode_all<'a>(versions: [Option<&Version<'a>>; 3]) -> Option<[DecodedText<'a>; 3]> {
+fn decode_all<'a>(versions: [Option<&FileVersion<'a>>; 3]) -> Option<[DecodedText<'a>; 3]> {
     let [base, theirs, ours] = versions.map(|version| DecodedText::of(Some(version?.bytes()?)));
     let (base, theirs, ours) = (base?, theirs?, ours?);
     let is_one = base.may_be_encoded_as(&theirs) && base.may_be_encoded_as(&ours);
@@ -242,8 +242,8 @@ mod tests {
         let theirs =
             numbered_lines(&[(3, "line three\n"), (12, "theirs\n"), (20, "both\n"), (28, "")]);
         let ours = numbered_lines(&[(7, "line seven\nand more\n"), (12, "ours\n"), (20, "both\n")]);
-        let three = three_way(&base, &theirs, &ours, Names::default());
-        insta::assert_snapshot!(three.render(&Look::plain().words(true)), @"
+        let three = three_way(&base, &theirs, &ours, ThreeWayNames::default());
+        insta::assert_snapshot!(three.render(&DiffFormat::plain().words(true)), @"
         compared with the file as it was left: the file now +3 -4, the undo +4 -3; 1 conflict
         conflict 1 of 1
         the file now:
@@ -302,7 +302,7 @@ mod tests {
          line 22
          line 23
         ");
-        insta::assert_snapshot!(three.render(&Look::plain().max_lines(8)), @"
+        insta::assert_snapshot!(three.render(&DiffFormat::plain().max_lines(8)), @"
         compared with the file as it was left: the file now +3 -4, the undo +4 -3; 1 conflict
         conflict 1 of 1
         the file now:
@@ -320,7 +320,8 @@ mod tests {
 
     #[test]
     fn summary_says_that_nothing_changed() {
-        let text = three_way("a\n", "a\n", "a\n", Names::default()).render(&Look::plain());
+        let text =
+            three_way("a\n", "a\n", "a\n", ThreeWayNames::default()).render(&DiffFormat::plain());
         assert_eq!(
             text,
             "compared with the file as it was left: the file now +0 -0, the undo +0 -0; no conflict\n"
@@ -329,10 +330,10 @@ mod tests {
 
     #[test]
     fn three_versions_of_a_file_are_compared() {
-        let names = Names { base: "as left", theirs: "now", ours: "undo" };
-        let file = |content: &'static [u8]| Some(Version::of(Path::new("f"), content));
-        let mode = |mode: u32, version: Option<Version<'static>>| {
-            version.map(|version| Version { mode: Some(mode), ..version })
+        let names = ThreeWayNames { base: "as left", theirs: "now", ours: "undo" };
+        let file = |content: &'static [u8]| Some(FileVersion::of(Path::new("f"), content));
+        let mode = |mode: u32, version: Option<FileVersion<'static>>| {
+            version.map(|version| FileVersion { mode: Some(mode), ..version })
         };
         for (base, theirs, ours, expected) in [
             (
@@ -368,7 +369,7 @@ mod tests {
                 theirs.as_ref(),
                 ours.as_ref(),
                 names,
-                &Look::plain(),
+                &DiffFormat::plain(),
             );
             assert_eq!(text, format!("compared with as left:\n{expected}"));
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use windlass_core::{FileKind, quote};
 
-use super::page::{Look, TextRole, paint};
+use super::page::{DiffFormat, TextRole, paint};
 use super::{Diff, render};
 use crate::encoding::TextEncoding;
 use crate::format;
@@ -19,7 +19,7 @@ const NOTABLE_MODE: u32 = 0o7111;
 
 /// A file at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Version<'a> {
+pub struct FileVersion<'a> {
     /// Path of the file.
     pub path: &'a Path,
     /// Kind of the file.
@@ -30,7 +30,7 @@ pub struct Version<'a> {
     pub content: &'a [u8],
 }
 
-impl<'a> Version<'a> {
+impl<'a> FileVersion<'a> {
     /// Makes a version of a regular file with these bytes.
     pub fn of(path: &'a Path, content: &'a [u8]) -> Self {
         Self { path, kind: FileKind::File, mode: None, content }
@@ -41,10 +41,10 @@ impl<'a> Version<'a> {
 ///
 /// ```
 /// use std::path::Path;
-/// use windlass_tools::diff::{Look, Version, render_file};
+/// use windlass_tools::diff::{DiffFormat, FileVersion, render_file};
 ///
-/// let (path, look) = (Path::new("a.txt"), Look::plain());
-/// let report = render_file(None, Some(&Version::of(path, b"new\n")), &look);
+/// let (path, look) = (Path::new("a.txt"), DiffFormat::plain());
+/// let report = render_file(None, Some(&FileVersion::of(path, b"new\n")), &look);
 /// assert_eq!(report.to_string(), "created a.txt: +1 -0\n@@ -0,0 +1 @@\n+new\n");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,20 +69,20 @@ impl fmt::Display for FileReport {
 ///
 /// ```
 /// use std::path::Path;
-/// use windlass_tools::diff::{Look, Version, render_file};
+/// use windlass_tools::diff::{DiffFormat, FileVersion, render_file};
 ///
-/// let old = Version { mode: Some(0o644), ..Version::of(Path::new("run"), b"a\n") };
-/// let new = Version { path: Path::new("bin/run"), mode: Some(0o755), ..old };
-/// let headline = |old, new| render_file(old, new, &Look::plain()).headline;
+/// let old = FileVersion { mode: Some(0o644), ..Version::of(Path::new("run"), b"a\n") };
+/// let new = FileVersion { path: Path::new("bin/run"), mode: Some(0o755), ..old };
+/// let headline = |old, new| render_file(old, new, &DiffFormat::plain()).headline;
 /// assert_eq!(headline(Some(&old), Some(&new)), "moved run to bin/run: mode 644 → 755");
 /// assert_eq!(headline(Some(&old), None), "deleted run: +0 -1");
-/// let binary = Version { content: b"\0\x01", ..old };
+/// let binary = FileVersion { content: b"\0\x01", ..old };
 /// assert_eq!(headline(None, Some(&binary)), "created run: binary, 2 B 7b7015bb92cf");
 /// ```
 pub fn render_file(
-    before: Option<&Version<'_>>,
-    after: Option<&Version<'_>>,
-    look: &Look,
+    before: Option<&FileVersion<'_>>,
+    after: Option<&FileVersion<'_>>,
+    look: &DiffFormat,
 ) -> FileReport {
     let mut report =
         FileReport { headline: String::new(), body: String::new(), added: 0, removed: 0 };
@@ -99,11 +99,11 @@ pub fn render_file(
 
 /// Returns the action and the path: `created a.txt`, `moved a to b`, `unchanged a`.
 fn action_and_path(
-    before: Option<&Version<'_>>,
-    after: Option<&Version<'_>>,
+    before: Option<&FileVersion<'_>>,
+    after: Option<&FileVersion<'_>>,
     is_same: bool,
 ) -> String {
-    let name = |version: &Version<'_>| quote::path(version.path).into_owned();
+    let name = |version: &FileVersion<'_>| quote::path(version.path).into_owned();
     match (before, after) {
         (None, None) => "never there".into(),
         (None, Some(new)) => format!("created {}", name(new)),
@@ -117,7 +117,7 @@ fn action_and_path(
 }
 
 /// Describes a kind that changed, or a single version that is not a regular file.
-fn kind_fact(before: Option<&Version<'_>>, after: Option<&Version<'_>>) -> Option<String> {
+fn kind_fact(before: Option<&FileVersion<'_>>, after: Option<&FileVersion<'_>>) -> Option<String> {
     let (old, new) = (before.map(describe_kind), after.map(describe_kind));
     match (old, new) {
         (Some(old), Some(new)) => (old != new).then(|| format!("{old} → {new}")),
@@ -127,7 +127,7 @@ fn kind_fact(before: Option<&Version<'_>>, after: Option<&Version<'_>>) -> Optio
 }
 
 /// Names the kind of a version, with the target of a symbolic link.
-fn describe_kind(version: &Version<'_>) -> String {
+fn describe_kind(version: &FileVersion<'_>) -> String {
     match version.kind {
         FileKind::Symlink => {
             let target = quote::path(quote::path_of_bytes(version.content));
@@ -138,7 +138,7 @@ fn describe_kind(version: &Version<'_>) -> String {
 }
 
 /// Describes permission bits that changed, or notable bits of a new file.
-fn mode_fact(before: Option<&Version<'_>>, after: Option<&Version<'_>>) -> Option<String> {
+fn mode_fact(before: Option<&FileVersion<'_>>, after: Option<&FileVersion<'_>>) -> Option<String> {
     let after = after?;
     let new = after.mode?;
     let Some(before) = before else {
@@ -151,12 +151,12 @@ fn mode_fact(before: Option<&Version<'_>>, after: Option<&Version<'_>>) -> Optio
 
 /// Describes the changed content and fills the line counts and the body of the report: lines if both are text, sizes and hashes otherwise.
 fn content_facts(
-    before: Option<&Version<'_>>,
-    after: Option<&Version<'_>>,
-    look: &Look,
+    before: Option<&FileVersion<'_>>,
+    after: Option<&FileVersion<'_>>,
+    look: &DiffFormat,
     report: &mut FileReport,
 ) -> Vec<String> {
-    let (old, new) = (before.and_then(Version::bytes), after.and_then(Version::bytes));
+    let (old, new) = (before.and_then(FileVersion::bytes), after.and_then(FileVersion::bytes));
     if old == new {
         return Vec::new();
     }
@@ -188,7 +188,7 @@ fn content_facts(
     lines.into_iter().chain(encodings).collect()
 }
 
-impl<'a> Version<'a> {
+impl<'a> FileVersion<'a> {
     /// Returns whether this version is a regular file.
     fn is_file(&self) -> bool {
         self.kind == FileKind::File
@@ -257,20 +257,20 @@ fn encoding_label(encoding: TextEncoding) -> String {
 mod tests {
     use super::*;
 
-    fn report(before: Option<Version<'_>>, after: Option<Version<'_>>) -> FileReport {
-        render_file(before.as_ref(), after.as_ref(), &Look::plain())
+    fn report(before: Option<FileVersion<'_>>, after: Option<FileVersion<'_>>) -> FileReport {
+        render_file(before.as_ref(), after.as_ref(), &DiffFormat::plain())
     }
 
-    fn file(path: &'static str, content: &'static [u8]) -> Version<'static> {
-        Version::of(Path::new(path), content)
+    fn file(path: &'static str, content: &'static [u8]) -> FileVersion<'static> {
+        FileVersion::of(Path::new(path), content)
     }
 
-    fn with_mode(mode: u32, content: &'static [u8]) -> Version<'static> {
-        Version { mode: Some(mode), ..file("f", content) }
+    fn with_mode(mode: u32, content: &'static [u8]) -> FileVersion<'static> {
+        FileVersion { mode: Some(mode), ..file("f", content) }
     }
 
-    fn version_of_kind(kind: FileKind, content: &'static [u8]) -> Version<'static> {
-        Version { kind, ..file("f", content) }
+    fn version_of_kind(kind: FileKind, content: &'static [u8]) -> FileVersion<'static> {
+        FileVersion { kind, ..file("f", content) }
     }
 
     #[test]
@@ -347,7 +347,7 @@ mod tests {
         let version = |byte: u8| [long.as_bytes(), b"a", &[byte], b"\n"].concat();
         let (old, new) = (version(0xfe), version(0xff));
         let path = Path::new("f");
-        let report = report(Some(Version::of(path, &old)), Some(Version::of(path, &new)));
+        let report = report(Some(FileVersion::of(path, &old)), Some(FileVersion::of(path, &new)));
         assert_eq!(report.headline, "changed f: +1 -1");
         assert!(report.body.ends_with("-a\\xfe\n+a\\xff\n"), "{}", report.body);
     }
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn in_colour() {
         let (old, new) = (file("f", b"a\n"), file("f", b"b\n"));
-        let report = render_file(Some(&old), Some(&new), &Look::colour());
+        let report = render_file(Some(&old), Some(&new), &DiffFormat::colour());
         assert_eq!(
             report.headline.replace('\x1b', "␛"),
             "␛[1mchanged f␛[0m: ␛[32m+1␛[0m ␛[31m-1␛[0m"

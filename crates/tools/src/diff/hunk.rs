@@ -16,7 +16,7 @@ use super::{CONTEXT, ChangedBlock, lines_in};
 /// assert_eq!(hunk.lines().count(), 4);
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Hunk<'a> {
+pub struct DiffHunk<'a> {
     /// All lines of the old text.
     pub(super) before: &'a [&'a str],
     /// All lines of the new text.
@@ -32,18 +32,18 @@ pub struct Hunk<'a> {
 /// One line of a hunk.
 ///
 /// ```
-/// use windlass_tools::diff::{Diff, LineKind};
+/// use windlass_tools::diff::{Diff, DiffLineKind};
 ///
 /// let diff = Diff::between("let a = 1;\n", "let a = 2;\n");
 /// let lines: Vec<_> = diff.hunks().flat_map(|hunk| hunk.marked_lines()).collect();
-/// assert_eq!(lines[0].kind, LineKind::Removed { before: 1 });
+/// assert_eq!(lines[0].kind, DiffLineKind::Removed { before: 1 });
 /// assert_eq!(lines[1].text, "let a = 2;\n");
 /// assert_eq!(&lines[1].text[lines[1].words[0].clone()], "2");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct DiffLine<'a> {
     /// Kind of the line and its line numbers.
-    pub kind: LineKind,
+    pub kind: DiffLineKind,
     /// The line with its ending: a line feed, both characters of a CRLF, or nothing.
     pub text: &'a str,
     /// Byte ranges of the text that differ from the paired line. Empty if no line is similar enough for a pair: then the whole line is
@@ -54,14 +54,14 @@ pub struct Line<'a> {
 /// Kind of a line: kept, removed or added, with its line numbers, counted from 1.
 ///
 /// ```
-/// use windlass_tools::diff::{Diff, LineKind};
+/// use windlass_tools::diff::{Diff, DiffLineKind};
 ///
 /// let diff = Diff::between("a\n", "new\na\n");
 /// let kinds: Vec<_> = diff.hunks().flat_map(|hunk| hunk.lines()).map(|line| line.kind).collect();
-/// assert_eq!(kinds, [LineKind::Added { after: 1 }, LineKind::Kept { before: 1, after: 2 }]);
+/// assert_eq!(kinds, [DiffLineKind::Added { after: 1 }, DiffLineKind::Kept { before: 1, after: 2 }]);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LineKind {
+pub enum DiffLineKind {
     /// The line is in both texts.
     Kept {
         /// Line number in the old text.
@@ -81,7 +81,7 @@ pub enum LineKind {
     },
 }
 
-impl LineKind {
+impl DiffLineKind {
     /// Returns the sign that stands before such a line in a diff.
     pub fn sign(self) -> char {
         match self {
@@ -101,7 +101,7 @@ impl LineKind {
     }
 }
 
-impl<'a> Hunk<'a> {
+impl<'a> DiffHunk<'a> {
     /// Returns the range of its lines in the old text, counted from 0.
     pub fn before(&self) -> Range<usize> {
         let (Some(first), Some(last)) = (self.blocks.first(), self.blocks.last()) else {
@@ -130,13 +130,13 @@ impl<'a> Hunk<'a> {
         format!("@@ -{} +{} @@", shifted(self.before()), shifted(self.after()))
     }
 
-    /// Returns the lines without word marks: [`Line::words`] is empty.
-    pub fn lines(&self) -> impl Iterator<Item = Line<'a>> + use<'a> {
+    /// Returns the lines without word marks: [`DiffLine::words`] is empty.
+    pub fn lines(&self) -> impl Iterator<Item = DiffLine<'a>> + use<'a> {
         self.sections().flat_map(|section| section.lines(Vec::new()))
     }
 
     /// Returns the lines, with the words marked that differ between paired lines.
-    pub fn marked_lines(&self) -> impl Iterator<Item = Line<'a>> + use<'a> {
+    pub fn marked_lines(&self) -> impl Iterator<Item = DiffLine<'a>> + use<'a> {
         self.sections().flat_map(|section| section.lines(section.pairs()))
     }
 
@@ -190,35 +190,38 @@ impl<'a> HunkSection<'a> {
     }
 
     /// Returns the kept, removed and added lines in this order, with the marks of the pairs.
-    pub(super) fn lines(self, pairs: Vec<LinePair>) -> impl Iterator<Item = Line<'a>> + use<'a> {
+    pub(super) fn lines(
+        self,
+        pairs: Vec<LinePair>,
+    ) -> impl Iterator<Item = DiffLine<'a>> + use<'a> {
         let (old, new) = split_marks(pairs);
         self.kept().chain(self.removed(old)).chain(self.added(new))
     }
 
     /// Returns the kept lines.
-    pub(super) fn kept(self) -> impl Iterator<Item = Line<'a>> + use<'a> {
+    pub(super) fn kept(self) -> impl Iterator<Item = DiffLine<'a>> + use<'a> {
         let Self { kept, before, after, .. } = self;
         (1..).zip(kept).map(move |(nth, text)| {
-            let kind = LineKind::Kept { before: before + nth, after: after + nth };
-            Line { kind, text, words: Vec::new() }
+            let kind = DiffLineKind::Kept { before: before + nth, after: after + nth };
+            DiffLine { kind, text, words: Vec::new() }
         })
     }
 
     /// Returns the removed lines with their marks.
-    pub(super) fn removed(self, marks: WordMarks) -> impl Iterator<Item = Line<'a>> + use<'a> {
+    pub(super) fn removed(self, marks: WordMarks) -> impl Iterator<Item = DiffLine<'a>> + use<'a> {
         let first = self.before + self.kept.len() + 1;
         with_marks(self.removed, marks).map(move |(nth, text, words)| {
-            let kind = LineKind::Removed { before: first + nth };
-            Line { kind, text, words }
+            let kind = DiffLineKind::Removed { before: first + nth };
+            DiffLine { kind, text, words }
         })
     }
 
     /// Returns the added lines with their marks.
-    pub(super) fn added(self, marks: WordMarks) -> impl Iterator<Item = Line<'a>> + use<'a> {
+    pub(super) fn added(self, marks: WordMarks) -> impl Iterator<Item = DiffLine<'a>> + use<'a> {
         let first = self.after + self.kept.len() + 1;
         with_marks(self.added, marks).map(move |(nth, text, words)| {
-            let kind = LineKind::Added { after: first + nth };
-            Line { kind, text, words }
+            let kind = DiffLineKind::Added { after: first + nth };
+            DiffLine { kind, text, words }
         })
     }
 }
@@ -266,11 +269,11 @@ mod tests {
             .hunks()
             .flat_map(|hunk| hunk.lines())
             .map(|line| match line.kind {
-                LineKind::Kept { before, after } => {
+                DiffLineKind::Kept { before, after } => {
                     format!("{before} {after} {}", line.text.trim())
                 }
-                LineKind::Removed { before } => format!("{before} - {}", line.text.trim()),
-                LineKind::Added { after } => format!("- {after} {}", line.text.trim()),
+                DiffLineKind::Removed { before } => format!("{before} - {}", line.text.trim()),
+                DiffLineKind::Added { after } => format!("- {after} {}", line.text.trim()),
             })
             .collect();
         assert_eq!(lines, ["1 1 a", "2 - b", "- 2 x", "- 3 y", "3 4 c", "4 5 d", "- 6 e"]);

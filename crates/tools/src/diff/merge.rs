@@ -10,14 +10,14 @@ use super::{ChangedBlock, Diff, lines_in};
 /// The result of merging two changes of one text.
 ///
 /// ```
-/// use windlass_tools::diff::{Merge, merge};
+/// use windlass_tools::diff::{MergeResult, merge};
 ///
 /// assert_eq!(merge("a\nb\nc\n", "A\nb\nc\n", "a\nb\nC\n").text.as_deref(), Some("A\nb\nC\n"));
-/// let Merge { text, conflicts } = merge("a\n", "b\n", "c\n");
+/// let MergeResult { text, conflicts } = merge("a\n", "b\n", "c\n");
 /// assert_eq!((text, conflicts), (None, 1));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Merge {
+pub struct MergeResult {
     /// Text with both changes; `None` if there are conflicts.
     pub text: Option<String>,
     /// Number of regions that both sides changed differently.
@@ -34,27 +34,27 @@ pub struct Merge {
 /// assert_eq!(merge(base, theirs, ours).text.unwrap(), "1\ntwo\nthree\nfour\n");
 /// assert_eq!(merge(base, base, ours).text.unwrap(), ours);
 /// ```
-pub fn merge(base: &str, theirs: &str, ours: &str) -> Merge {
+pub fn merge(base: &str, theirs: &str, ours: &str) -> MergeResult {
     let (theirs, ours) = (Diff::between(base, theirs), Diff::between(base, ours));
     let regions = regions(&theirs, &ours);
     let conflicts = count_conflicts(&regions);
-    Merge { text: (conflicts == 0).then(|| merged_text(&theirs, &ours, &regions)), conflicts }
+    MergeResult { text: (conflicts == 0).then(|| merged_text(&theirs, &ours, &regions)), conflicts }
 }
 
 /// A range of lines that at least one side changed.
 ///
 /// ```
-/// use windlass_tools::diff::{Names, RegionKind, three_way};
+/// use windlass_tools::diff::{ThreeWayNames, MergeRegionKind, three_way};
 ///
-/// let conflict = three_way("a\nb\nc\n", "a\nb\nC\nd\n", "A\nb\nc\n", Names::default());
+/// let conflict = three_way("a\nb\nc\n", "a\nb\nC\nd\n", "A\nb\nc\n", ThreeWayNames::default());
 /// let [ours, theirs] = conflict.regions() else { panic!("two regions") };
-/// assert_eq!((ours.kind, ours.base.clone()), (RegionKind::Ours, 0..1));
-/// assert_eq!((theirs.kind, theirs.theirs.clone()), (RegionKind::Theirs, 2..4));
+/// assert_eq!((ours.kind, ours.base.clone()), (MergeRegionKind::Ours, 0..1));
+/// assert_eq!((theirs.kind, theirs.theirs.clone()), (MergeRegionKind::Theirs, 2..4));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Region {
+pub struct MergeRegion {
     /// The side that changed the lines.
-    pub kind: RegionKind,
+    pub kind: MergeRegionKind,
     /// Lines in the base, counted from 0.
     pub base: Range<usize>,
     /// The same lines in their text.
@@ -70,19 +70,19 @@ pub struct Region {
 /// The side that changed the lines of a region.
 ///
 /// ```
-/// use windlass_tools::diff::{Names, RegionKind, three_way};
+/// use windlass_tools::diff::{ThreeWayNames, MergeRegionKind, three_way};
 ///
 /// for (theirs, ours, kind) in [
-///     ("b\n", "a\n", RegionKind::Theirs),
-///     ("a\n", "b\n", RegionKind::Ours),
-///     ("b\n", "b\n", RegionKind::Same),
-///     ("b\n", "c\n", RegionKind::Conflict),
+///     ("b\n", "a\n", MergeRegionKind::Theirs),
+///     ("a\n", "b\n", MergeRegionKind::Ours),
+///     ("b\n", "b\n", MergeRegionKind::Same),
+///     ("b\n", "c\n", MergeRegionKind::Conflict),
 /// ] {
-///     assert_eq!(three_way("a\n", theirs, ours, Names::default()).regions()[0].kind, kind);
+///     assert_eq!(three_way("a\n", theirs, ours, ThreeWayNames::default()).regions()[0].kind, kind);
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RegionKind {
+pub enum MergeRegionKind {
     /// Only their side changed.
     Theirs,
     /// Only our side changed.
@@ -94,12 +94,12 @@ pub enum RegionKind {
 }
 
 /// Returns the number of regions in conflict.
-pub(super) fn count_conflicts(regions: &[Region]) -> usize {
-    regions.iter().filter(|region| region.kind == RegionKind::Conflict).count()
+pub(super) fn count_conflicts(regions: &[MergeRegion]) -> usize {
+    regions.iter().filter(|region| region.kind == MergeRegionKind::Conflict).count()
 }
 
 /// Returns the regions that either side changed, in order. Both diffs must have the same base.
-pub(super) fn regions(theirs: &Diff<'_>, ours: &Diff<'_>) -> Vec<Region> {
+pub(super) fn regions(theirs: &Diff<'_>, ours: &Diff<'_>) -> Vec<MergeRegion> {
     let (mut their_next, mut our_next) = (0, 0);
     std::iter::from_fn(|| {
         let starts = [theirs.blocks.get(their_next), ours.blocks.get(our_next)];
@@ -134,18 +134,18 @@ fn region_of(
     base: Range<usize>,
     their_blocks: Range<usize>,
     our_blocks: Range<usize>,
-) -> Region {
+) -> MergeRegion {
     let their_lines = lines_in_new_text(&theirs.blocks, &their_blocks, &base);
     let our_lines = lines_in_new_text(&ours.blocks, &our_blocks, &base);
     let kind = match (their_blocks.is_empty(), our_blocks.is_empty()) {
-        (_, true) => RegionKind::Theirs,
-        (true, _) => RegionKind::Ours,
+        (_, true) => MergeRegionKind::Theirs,
+        (true, _) => MergeRegionKind::Ours,
         _ if lines_in(&theirs.after, &their_lines) == lines_in(&ours.after, &our_lines) => {
-            RegionKind::Same
+            MergeRegionKind::Same
         }
-        _ => RegionKind::Conflict,
+        _ => MergeRegionKind::Conflict,
     };
-    Region { kind, base, theirs: their_lines, ours: our_lines, their_blocks, our_blocks }
+    MergeRegion { kind, base, theirs: their_lines, ours: our_lines, their_blocks, our_blocks }
 }
 
 /// Maps lines of the base to lines of the new text; `within` are the blocks inside these lines.
@@ -164,13 +164,13 @@ fn lines_in_new_text(
 }
 
 /// Returns the text with the changes of both sides; of a conflict, theirs.
-pub(super) fn merged_text(theirs: &Diff<'_>, ours: &Diff<'_>, regions: &[Region]) -> String {
+pub(super) fn merged_text(theirs: &Diff<'_>, ours: &Diff<'_>, regions: &[MergeRegion]) -> String {
     let mut lines: Vec<&str> = Vec::with_capacity(theirs.after.len() + ours.added());
     let mut at = 0;
     for region in regions {
         lines.extend(lines_in(&theirs.before, &(at..region.base.start)));
         lines.extend(match region.kind {
-            RegionKind::Ours => lines_in(&ours.after, &region.ours),
+            MergeRegionKind::Ours => lines_in(&ours.after, &region.ours),
             _ => lines_in(&theirs.after, &region.theirs),
         });
         at = region.base.end;
@@ -187,7 +187,7 @@ mod tests {
 
     /// Merges in both directions; expects the merged text or the number of conflicts.
     fn check(base: &str, theirs: &str, ours: &str, expected: Result<&str, usize>) {
-        let expected = Merge {
+        let expected = MergeResult {
             text: expected.ok().map(str::to_owned),
             conflicts: expected.err().unwrap_or_default(),
         };
@@ -242,7 +242,7 @@ mod tests {
 
         #[test]
         fn unchanged_side_adds_nothing(base in text(), changed in text()) {
-            let expected = Merge { text: Some(changed.clone()), conflicts: 0 };
+            let expected = MergeResult { text: Some(changed.clone()), conflicts: 0 };
             prop_assert_eq!(merge(&base, &base, &changed), expected.clone());
             prop_assert_eq!(merge(&base, &changed, &base), expected.clone());
             prop_assert_eq!(merge(&base, &changed, &changed), expected);
@@ -266,7 +266,7 @@ mod tests {
                 ours += if *who == 2 { &new } else { &old };
                 both += if *who == 0 { &old } else { &new };
             }
-            prop_assert_eq!(merge(&base, &theirs, &ours), Merge { text: Some(both), conflicts: 0 });
+            prop_assert_eq!(merge(&base, &theirs, &ours), MergeResult { text: Some(both), conflicts: 0 });
         }
 
         /// The regions cover all that either side changed, in order, and each side's text is the base with its regions replaced.
@@ -275,7 +275,7 @@ mod tests {
             let (their_diff, our_diff) = (Diff::between(&base, &theirs), Diff::between(&base, &ours));
             let regions = regions(&their_diff, &our_diff);
             let lines = super::super::lines(&base);
-            let rebuilt = |diff: &Diff<'_>, side: fn(&Region) -> &Range<usize>| {
+            let rebuilt = |diff: &Diff<'_>, side: fn(&MergeRegion) -> &Range<usize>| {
                 let (mut text, mut at) = (String::new(), 0);
                 for region in &regions {
                     text.extend(lines[at..region.base.start].iter().copied());

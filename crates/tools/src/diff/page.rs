@@ -16,14 +16,14 @@ const CHARACTERS_BEFORE_DIFFERENCE: usize = 40;
 /// Output with or without colours.
 ///
 /// ```
-/// use windlass_tools::diff::{Diff, Look, Style, render};
+/// use windlass_tools::diff::{Diff, DiffFormat, DiffStyle, render};
 ///
 /// let diff = Diff::between("a\n", "b\n");
-/// assert!(!render(&diff, &Look::of(Style::Plain)).contains('\x1b'));
-/// assert!(render(&diff, &Look::of(Style::Colour)).contains("\x1b[31m-a\x1b[0m"));
+/// assert!(!render(&diff, &DiffFormat::of(Style::Plain)).contains('\x1b'));
+/// assert!(render(&diff, &DiffFormat::of(DiffStyle::Colour)).contains("\x1b[31m-a\x1b[0m"));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub enum DiffStyle {
     /// Characters only, without escape sequences.
     Plain,
     /// ANSI escape sequences: old lines red, new lines green, differing words inverse.
@@ -33,16 +33,16 @@ pub enum Style {
 /// The format of a rendered diff.
 ///
 /// ```
-/// use windlass_tools::diff::{Diff, Look, render};
+/// use windlass_tools::diff::{Diff, DiffFormat, render};
 ///
 /// let diff = Diff::between("let a = 1;\n", "let a = 2;\n");
-/// let look = Look::plain().words(true).numbers(true);
+/// let look = DiffFormat::plain().words(true).numbers(true);
 /// assert_eq!(render(&diff, &look), "@@ -1 +1 @@\n1 1 ~let a = [-1-]{+2+};\n");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct DiffFormat {
     /// Colours or plain text.
-    pub(super) style: Style,
+    pub(super) style: DiffStyle,
     /// True if differing words are marked.
     pub(super) words: bool,
     /// True if lines are numbered.
@@ -51,11 +51,11 @@ pub struct Look {
     max_characters: usize,
 }
 
-impl Look {
+impl DiffFormat {
     /// Returns a format without colours, word marks or line numbers: a unified diff.
     pub const fn plain() -> Self {
         Self {
-            style: Style::Plain,
+            style: DiffStyle::Plain,
             words: false,
             numbers: false,
             max_lines: DEFAULT_MAX_LINES,
@@ -65,14 +65,14 @@ impl Look {
 
     /// Returns the format for a terminal: with colours, word marks and line numbers.
     pub const fn colour() -> Self {
-        Self { style: Style::Colour, words: true, numbers: true, ..Self::plain() }
+        Self { style: DiffStyle::Colour, words: true, numbers: true, ..Self::plain() }
     }
 
     /// Returns the default format of a style.
-    pub const fn of(style: Style) -> Self {
+    pub const fn of(style: DiffStyle) -> Self {
         match style {
-            Style::Plain => Self::plain(),
-            Style::Colour => Self::colour(),
+            DiffStyle::Plain => Self::plain(),
+            DiffStyle::Colour => Self::colour(),
         }
     }
 
@@ -164,7 +164,7 @@ pub(super) enum ShownEnding {
 /// Text written so far, with the number of changes that were left out.
 #[derive(Debug)]
 pub(super) struct DiffPage {
-    look: Look,
+    look: DiffFormat,
     text: String,
     /// Number of lines of hunks that may still follow.
     lines_left: usize,
@@ -185,7 +185,7 @@ pub(super) struct LineCounts {
 
 impl DiffPage {
     /// Makes an empty page for texts of at most `lines` lines.
-    pub(super) fn new(look: Look, lines: usize) -> Self {
+    pub(super) fn new(look: DiffFormat, lines: usize) -> Self {
         let digits = lines.max(1).ilog10() as usize + 1;
         Self {
             look,
@@ -208,7 +208,7 @@ impl DiffPage {
     }
 
     /// Returns the format of the page.
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn look(&self) -> DiffFormat {
         self.look
     }
 
@@ -278,9 +278,9 @@ impl DiffPage {
             return;
         }
         let (open, close) = match (self.look.style, piece.role) {
-            (Style::Colour, _) => ("\x1b[7m", "\x1b[27m"),
-            (Style::Plain, TextRole::Removed) => ("[-", "-]"),
-            (Style::Plain, _) => ("{+", "+}"),
+            (DiffStyle::Colour, _) => ("\x1b[7m", "\x1b[27m"),
+            (DiffStyle::Plain, TextRole::Removed) => ("[-", "-]"),
+            (DiffStyle::Plain, _) => ("{+", "+}"),
         };
         self.text.push_str(open);
         // A tab that differs must be visible.
@@ -297,7 +297,7 @@ impl DiffPage {
 
     /// Starts the colour of a role, if the page has colours.
     fn begin_colour(&mut self, role: TextRole) {
-        if let (Style::Colour, Some(code)) = (self.look.style, role.code()) {
+        if let (DiffStyle::Colour, Some(code)) = (self.look.style, role.code()) {
             let written = write!(self.text, "\x1b[{code}m");
             debug_assert!(written.is_ok(), "writing to a string does not fail");
         }
@@ -305,14 +305,14 @@ impl DiffPage {
 
     /// Ends the colour of a role, if the page has colours.
     fn end_colour(&mut self, role: TextRole) {
-        if self.look.style == Style::Colour && role.code().is_some() {
+        if self.look.style == DiffStyle::Colour && role.code().is_some() {
             self.text.push_str("\x1b[0m");
         }
     }
 }
 
 /// Returns a text in one colour, with invisible characters escaped.
-pub(super) fn paint(look: Look, role: TextRole, text: &str) -> String {
+pub(super) fn paint(look: DiffFormat, role: TextRole, text: &str) -> String {
     let mut page = DiffPage::new(look, 0);
     page.push(role, &quote::visible(text));
     page.text
@@ -381,7 +381,7 @@ mod tests {
         let check = |pieces: &[(TextRole, &str)], expected: &str| {
             let pieces: Vec<LinePiece<'_>> =
                 pieces.iter().map(|(role, text)| LinePiece { role: *role, text }).collect();
-            let mut page = DiffPage::new(Look::plain().words(true), 1);
+            let mut page = DiffPage::new(DiffFormat::plain().words(true), 1);
             page.push_row(&PageRow {
                 sign: '~',
                 role: TextRole::Kept,

@@ -6,20 +6,22 @@
 use std::ops::Range;
 
 use super::hunk::{HunkSection, split_marks};
-use super::page::{DiffPage, LineCounts, LinePiece, Look, PageRow, ShownEnding, Style, TextRole};
+use super::page::{
+    DiffFormat, DiffPage, DiffStyle, LineCounts, LinePiece, PageRow, ShownEnding, TextRole,
+};
 use super::words::LinePair;
-use super::{Diff, Hunk, Line, LineKind, split_ending};
+use super::{Diff, DiffHunk, DiffLine, DiffLineKind, split_ending};
 
 /// Renders the hunks of a diff, without a header for the file.
 ///
 /// ```
-/// use windlass_tools::diff::{Diff, Look, render};
+/// use windlass_tools::diff::{Diff, DiffFormat, render};
 ///
 /// let diff = Diff::between("safe\n", "sa\u{202e}fe\n");
-/// assert_eq!(render(&diff, &Look::plain()), "@@ -1 +1 @@\n-safe\n+sa\\u{202e}fe\n");
-/// assert_eq!(render(&diff, &Look::plain().max_lines(0)), "[left out: 1 more place, +1 -1]\n");
+/// assert_eq!(render(&diff, &DiffFormat::plain()), "@@ -1 +1 @@\n-safe\n+sa\\u{202e}fe\n");
+/// assert_eq!(render(&diff, &DiffFormat::plain().max_lines(0)), "[left out: 1 more place, +1 -1]\n");
 /// ```
-pub fn render(diff: &Diff<'_>, look: &Look) -> String {
+pub fn render(diff: &Diff<'_>, look: &DiffFormat) -> String {
     let mut page = DiffPage::new(*look, diff.before.len().max(diff.after.len()));
     push_hunks(&mut page, diff, 0..diff.blocks.len());
     page.finish()
@@ -33,7 +35,7 @@ pub(super) fn push_hunks(page: &mut DiffPage, diff: &Diff<'_>, blocks: Range<usi
 }
 
 /// Adds the header and the lines of a hunk; without room for two lines, only counts it as left out.
-fn push_hunk(page: &mut DiffPage, hunk: Hunk<'_>, show_carriage_returns: bool) {
+fn push_hunk(page: &mut DiffPage, hunk: DiffHunk<'_>, show_carriage_returns: bool) {
     // A header alone says nothing.
     if !page.has_room(2) {
         hunk.sections().for_each(|section| page.leave_out(section.count()));
@@ -62,7 +64,7 @@ fn push_section(page: &mut DiffPage, section: HunkSection<'_>, show_carriage_ret
             left_out = left_out.plus(entry.count());
         }
     };
-    if look.style == Style::Plain && look.words {
+    if look.style == DiffStyle::Plain && look.words {
         joined_rows(section, pairs).for_each(&mut push);
     } else {
         section.lines(pairs).map(RowContent::Line).for_each(&mut push);
@@ -87,20 +89,20 @@ impl LineCounts {
 /// The content of one row.
 enum RowContent<'a> {
     /// One line of a text.
-    Line(Line<'a>),
+    Line(DiffLine<'a>),
     /// An old line and the new line that replaces it, shown as one row.
-    Changed(Line<'a>, Line<'a>),
+    Changed(DiffLine<'a>, DiffLine<'a>),
 }
 
 impl<'a> RowContent<'a> {
     /// Returns the numbers of added and removed lines in this row.
     fn count(&self) -> LineCounts {
         match self {
-            Self::Line(Line { kind: LineKind::Kept { .. }, .. }) => LineCounts::default(),
-            Self::Line(Line { kind: LineKind::Removed { .. }, .. }) => {
+            Self::Line(DiffLine { kind: DiffLineKind::Kept { .. }, .. }) => LineCounts::default(),
+            Self::Line(DiffLine { kind: DiffLineKind::Removed { .. }, .. }) => {
                 LineCounts { added: 0, removed: 1 }
             }
-            Self::Line(Line { kind: LineKind::Added { .. }, .. }) => {
+            Self::Line(DiffLine { kind: DiffLineKind::Added { .. }, .. }) => {
                 LineCounts { added: 1, removed: 0 }
             }
             Self::Changed(..) => LineCounts { added: 1, removed: 1 },
@@ -124,11 +126,11 @@ impl<'a> RowContent<'a> {
 }
 
 /// Makes the row of a single line.
-fn row_of_line<'a>(line: &Line<'a>, show_carriage_returns: bool) -> PageRow<'a> {
+fn row_of_line<'a>(line: &DiffLine<'a>, show_carriage_returns: bool) -> PageRow<'a> {
     let role = match line.kind {
-        LineKind::Kept { .. } => TextRole::Kept,
-        LineKind::Removed { .. } => TextRole::Removed,
-        LineKind::Added { .. } => TextRole::Added,
+        DiffLineKind::Kept { .. } => TextRole::Kept,
+        DiffLineKind::Removed { .. } => TextRole::Removed,
+        DiffLineKind::Added { .. } => TextRole::Added,
     };
     let (before, after) = line.kind.numbers();
     let ending = shown_ending(line.text, show_carriage_returns);
@@ -145,7 +147,7 @@ fn shown_ending(line: &str, show_carriage_returns: bool) -> ShownEnding {
 }
 
 /// Splits a line into pieces; its differing words get the role, the rest is `Kept`.
-fn line_pieces<'a>(line: &Line<'a>, role: TextRole) -> Vec<LinePiece<'a>> {
+fn line_pieces<'a>(line: &DiffLine<'a>, role: TextRole) -> Vec<LinePiece<'a>> {
     let content = split_ending(line.text).0;
     let mut pieces = Vec::with_capacity(2 * line.words.len() + 1);
     let mut push = |role: TextRole, range: Range<usize>| {
@@ -163,7 +165,7 @@ fn line_pieces<'a>(line: &Line<'a>, role: TextRole) -> Vec<LinePiece<'a>> {
 }
 
 /// Joins the pieces of two lines to one line: common text once, removed text before added text.
-fn join_pieces<'a>(old: &Line<'a>, new: &Line<'a>) -> Vec<LinePiece<'a>> {
+fn join_pieces<'a>(old: &DiffLine<'a>, new: &DiffLine<'a>) -> Vec<LinePiece<'a>> {
     let (old, new) = (line_pieces(old, TextRole::Removed), line_pieces(new, TextRole::Added));
     let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
     let mut pieces = Vec::new();
@@ -227,13 +229,13 @@ mod tests {
     const BEFORE: &str = "use std::fmt;\nfn read_file(path: &str) {\n    let size = 10;\n    open(path, size);\n    close(path);\n}\n";
     const AFTER: &str = "use std::fmt;\nfn write_file(path: &str) {\n    let size = 20;\n    let buffer = Vec::new();\n    open(path, size);\n}\n";
 
-    fn shown(before: &str, after: &str, look: Look) -> String {
+    fn shown(before: &str, after: &str, look: DiffFormat) -> String {
         render(&Diff::between(before, after), &look).replace('\x1b', "␛")
     }
 
     #[test]
     fn plain() {
-        insta::assert_snapshot!(shown(BEFORE, AFTER, Look::plain()), @"
+        insta::assert_snapshot!(shown(BEFORE, AFTER, DiffFormat::plain()), @"
         @@ -1,6 +1,6 @@
          use std::fmt;
         -fn read_file(path: &str) {
@@ -245,7 +247,7 @@ mod tests {
         -    close(path);
          }
         ");
-        insta::assert_snapshot!(shown(BEFORE, AFTER, Look::plain().numbers(true)), @"
+        insta::assert_snapshot!(shown(BEFORE, AFTER, DiffFormat::plain().numbers(true)), @"
         @@ -1,6 +1,6 @@
         1 1  use std::fmt;
         2   -fn read_file(path: &str) {
@@ -257,7 +259,7 @@ mod tests {
         5   -    close(path);
         6 6  }
         ");
-        insta::assert_snapshot!(shown(BEFORE, AFTER, Look::plain().words(true)), @"
+        insta::assert_snapshot!(shown(BEFORE, AFTER, DiffFormat::plain().words(true)), @"
         @@ -1,6 +1,6 @@
          use std::fmt;
         ~fn [-read-]{+write+}_file(path: &str) {
@@ -271,7 +273,7 @@ mod tests {
 
     #[test]
     fn colour() {
-        insta::assert_snapshot!(shown(BEFORE, AFTER, Look::colour()), @"
+        insta::assert_snapshot!(shown(BEFORE, AFTER, DiffFormat::colour()), @"
         ␛[36m@@ -1,6 +1,6 @@␛[0m
         ␛[2m1 1␛[0m  use std::fmt;
         ␛[2m2  ␛[0m ␛[31m-fn ␛[7mread␛[27m_file(path: &str) {␛[0m
@@ -305,7 +307,7 @@ mod tests {
                 "-alpha;\n~let b = [-1-]{+2+};\n-omega();\n+nothing else\n",
             ),
         ] {
-            let text = shown(before, after, Look::plain().words(true));
+            let text = shown(before, after, DiffFormat::plain().words(true));
             let (_, lines) = text.split_once('\n').unwrap();
             assert_eq!(lines, expected, "{before:?} → {after:?}");
         }
@@ -315,16 +317,16 @@ mod tests {
     fn invisible_characters_are_escaped() {
         let after = "a\x1b[31m\u{200b}\u{2066}\0\x08\rb\n";
         for (look, expected) in [
-            (Look::plain(), "+a\\x1b[31m\\u{200b}\\u{2066}\\x00\\x08\\x0db\n"),
+            (DiffFormat::plain(), "+a\\x1b[31m\\u{200b}\\u{2066}\\x00\\x08\\x0db\n"),
             (
-                Look::colour().numbers(false),
+                DiffFormat::colour().numbers(false),
                 "␛[32m+a\\x1b[31m\\u{200b}\\u{2066}\\x00\\x08\\x0db␛[0m\n",
             ),
         ] {
             let text = shown("", after, look);
             assert_eq!(text.split_once('\n').unwrap().1, expected);
         }
-        let text = shown("let a = 1;\n", "let a = 1\u{200b};\n", Look::plain().words(true));
+        let text = shown("let a = 1;\n", "let a = 1\u{200b};\n", DiffFormat::plain().words(true));
         assert_eq!(text, "@@ -1 +1 @@\n~let a = 1{+\\u{200b}+};\n");
     }
 
@@ -346,17 +348,18 @@ mod tests {
             (9, Some("[left out: 2 more places, +2 -2]")),
             (14, Some("[left out: 2 more places, +2 -1]")),
         ] {
-            let text = shown(&before, &after, Look::plain().max_lines(lines));
+            let text = shown(&before, &after, DiffFormat::plain().max_lines(lines));
             let last = text.lines().last().filter(|line| line.starts_with('['));
             assert_eq!(last, expected, "{lines} lines\n{text}");
             let shown = text.lines().filter(|line| !line.starts_with('[')).count();
             assert!(shown <= lines, "{shown}");
-            let words = self::shown(&before, &after, Look::plain().words(true).max_lines(lines));
+            let words =
+                self::shown(&before, &after, DiffFormat::plain().words(true).max_lines(lines));
             assert_eq!(words, text, "nothing here is alike");
         }
-        let text = shown("", &"a\n".repeat(10_000), Look::plain());
+        let text = shown("", &"a\n".repeat(10_000), DiffFormat::plain());
         assert!(text.ends_with("[left out: 1 more place, +9501 -0]\n"), "{text}");
-        let text = shown("", &"a\n".repeat(10_000), Look::plain().whole());
+        let text = shown("", &"a\n".repeat(10_000), DiffFormat::plain().whole());
         assert_eq!(text.lines().count(), 10_001);
     }
 
@@ -364,12 +367,12 @@ mod tests {
     fn difference_far_in_a_long_line_is_shown() {
         let line =
             |word: &str| format!("{}{word}{}\n", "some words ".repeat(300), " more".repeat(300));
-        for look in [Look::plain(), Look::plain().words(true), Look::colour()] {
+        for look in [DiffFormat::plain(), DiffFormat::plain().words(true), DiffFormat::colour()] {
             let text = shown(&line("old"), &line("new"), look);
             assert!(text.contains("old") && text.contains("new"), "{text}");
             assert!(text.len() < 1_200, "{text}");
         }
-        let text = shown(&line("old"), &line("new"), Look::plain().whole());
+        let text = shown(&line("old"), &line("new"), DiffFormat::plain().whole());
         assert!(!text.contains('…'), "{text}");
     }
 
@@ -383,7 +386,7 @@ mod tests {
             after in "([ab]|\\PC|\\p{Cc}|\u{200b}|\u{202e}|\n){0,40}",
         ) {
             let diff = Diff::between(&before, &after);
-            for look in [Look::plain(), Look::plain().words(true), Look::colour()] {
+            for look in [DiffFormat::plain(), DiffFormat::plain().words(true), DiffFormat::colour()] {
                 let mut text = render(&diff, &look);
                 for own in ["0", "2", "7", "27", "31", "32", "36"] {
                     text = text.replace(&format!("\x1b[{own}m"), "");
@@ -398,7 +401,7 @@ mod tests {
         fn joined_row_holds_the_text_of_both_lines(old in "[abé _.]{0,20}", new in "[abé _.]{0,20}") {
             let diff = Diff::between(&old, &new);
             for hunk in diff.hunks() {
-                let lines: Vec<Line<'_>> = hunk.marked_lines().collect();
+                let lines: Vec<DiffLine<'_>> = hunk.marked_lines().collect();
                 let [a, b] = &lines[..] else { continue };
                 // Lines without a pair have no marks, and are never joined.
                 if a.words.is_empty() && b.words.is_empty() {

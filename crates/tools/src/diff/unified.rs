@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::window::DiffWindow;
-use super::{Diff, Hunk, Line, split_ending};
+use super::{Diff, DiffHunk, DiffLine, split_ending};
 use crate::cut::Cutter;
 
 /// Limit of shown bytes of a diff.
@@ -57,7 +57,7 @@ fn diff_text(diff: &Diff<'_>, skipped: usize, cutter: Cutter<'_>) -> String {
 /// Adds the lines of a hunk. Stops once the text is far above its limit.
 fn push_hunk_lines(
     text: &mut String,
-    hunk: &Hunk<'_>,
+    hunk: &DiffHunk<'_>,
     show_carriage_returns: bool,
     cutter: Cutter<'_>,
 ) {
@@ -72,7 +72,7 @@ fn push_hunk_lines(
 /// Adds a line with its sign, cut to the limit of characters.
 fn push_diff_line(
     text: &mut String,
-    line: &Line<'_>,
+    line: &DiffLine<'_>,
     show_carriage_returns: bool,
     cutter: Cutter<'_>,
 ) {

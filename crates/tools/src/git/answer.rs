@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Changed, Context, Job, JobEnd, Output, ProcessEnd, ToolError};
+use windlass_core::{Context, Job, JobEnd, Output, ProcessEnd, ProgramChangeReport, ToolError};
 
 use super::hidden;
 use super::plan::{DEFAULT_COMMITS, GitPlan};
@@ -137,7 +137,7 @@ fn without_git_directory(end: &JobEnd) -> JobEnd {
         Ok(changed) => {
             let is_own = |path: &Path| path.components().any(|part| part.as_os_str() == ".git");
             let paths = changed.paths.iter().filter(|(path, _)| !is_own(path)).cloned().collect();
-            Ok(Changed { paths, ..changed.clone() })
+            Ok(ProgramChangeReport { paths, ..changed.clone() })
         }
         Err(error) => Err(error.same_kind(error.message().clone())),
     };

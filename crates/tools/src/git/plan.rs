@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use windlass_core::{
-    Access, CommandLine, Context, ProcessRequest, Program, Scene, Stdin, ToolError, nearest,
+    Access, CommandLine, Context, PlanContext, ProcessRequest, Program, Stdin, ToolError, nearest,
     normalize, quote,
 };
 
@@ -110,7 +110,7 @@ impl GitPlan {
     /// Refuses paths outside of the workspace and the repository.
     pub(super) fn check_paths_inside(
         &self,
-        scene: &Scene<'_>,
+        scene: &PlanContext<'_>,
         repository: &Repository,
     ) -> Result<(), ToolError> {
         let is_inside = |path: &Path| {
@@ -134,7 +134,11 @@ impl GitPlan {
     }
 
     /// Returns the files that a call names explicitly: a session that may not see a file gets no history of it either.
-    pub(super) fn named_files(&self, scene: &Scene<'_>, repository: &Repository) -> Vec<PathBuf> {
+    pub(super) fn named_files(
+        &self,
+        scene: &PlanContext<'_>,
+        repository: &Repository,
+    ) -> Vec<PathBuf> {
         let paths = self
             .paths
             .iter()

@@ -4,7 +4,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use windlass_core::{
-    Access, Context, FileKind, Job, ProcessRequest, Program, Scene, ToolError, normalize, quote,
+    Access, Context, FileKind, Job, PlanContext, ProcessRequest, Program, ToolError, normalize,
+    quote,
 };
 
 use super::environment;
@@ -29,7 +30,7 @@ pub(crate) struct Repository {
 
 impl Repository {
     /// Finds the repository that the call would work on: the nearest one upwards, as git does.
-    pub(super) fn find(scene: &Scene<'_>) -> Result<Self, ToolError> {
+    pub(super) fn find(scene: &PlanContext<'_>) -> Result<Self, ToolError> {
         let start_directory = scene.resolve(Path::new("."))?.path;
         let Some((top, kind)) = nearest_repository(&start_directory, &|path| scene.kind(path))
         else {

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use windlass_core::{CallResult, Confinement, Host, Level, Mode, NetworkAccess, Outcome, Policy};
+use windlass_core::{
+    CallResult, Confinement, Host, Mode, NetworkAccess, Outcome, Policy, SandboxLevel,
+};
 use windlass_host::{LocalHost, ProcessSettings};
 
 use super::plan::GitPlan;
@@ -276,7 +278,7 @@ impl TestRepository {
     fn unconfined() -> Self {
         Self::with(Mode::Auto, || ProcessSettings {
             confinement: Confinement {
-                level: Level::Off,
+                level: SandboxLevel::Off,
                 network: NetworkAccess::Full,
                 ..Confinement::default()
             },

@@ -1,7 +1,8 @@
 //! Writes the changes of a patch to the files, all or none.
 
 use windlass_core::{
-    Attributes, Context, Expect, Fingerprint, Resolved, Source, Step, To, ToolError,
+    Attributes, CommitStep, ContentSource, Context, ExpectedState, Fingerprint, Resolved,
+    TargetState, ToolError,
 };
 
 use super::stage::{FileChange, PatchStage, StagedFile};
@@ -20,7 +21,7 @@ pub(super) fn commit(cx: &Context, stage: &mut PatchStage) -> Result<(), ToolErr
     let steps = changed
         .iter()
         .filter_map(|at| step_for(stage, &places, *at).transpose())
-        .collect::<Result<Vec<Step<'_>>, _>>()?;
+        .collect::<Result<Vec<CommitStep<'_>>, _>>()?;
     let altered = cx.files().commit(&steps).map_err(|error| {
         error.hint("read the file that could not be changed, and send the whole patch again")
     })?;
@@ -39,19 +40,21 @@ fn step_for<'a>(
     stage: &'a PatchStage,
     places: &'a [Resolved],
     at: usize,
-) -> Result<Option<Step<'a>>, ToolError> {
+) -> Result<Option<CommitStep<'a>>, ToolError> {
     let (Some(file), Some(place)) = (stage.files.get(at), places.get(at)) else { return Ok(None) };
     Ok(match stage.file_change(at) {
         FileChange::Unchanged => None,
         FileChange::Added | FileChange::Changed => {
-            let expect = file.fingerprint_when_read().map_or(Expect::Absent, Expect::Same);
+            let expect =
+                file.fingerprint_when_read().map_or(ExpectedState::Absent, ExpectedState::Same);
             let to = new_content(file, file.attributes.as_ref());
-            Some(Step { before: file.bytes(), ..Step::new(place.clone(), expect, to) })
+            Some(CommitStep { before: file.bytes(), ..CommitStep::new(place.clone(), expect, to) })
         }
         FileChange::Deleted => {
             let seen = file.fingerprint_when_read().ok_or_else(|| missing_file_error(file))?;
-            let step = Step::new(place.clone(), Expect::Same(seen), To::Nothing);
-            Some(Step { before: file.bytes(), ..step })
+            let step =
+                CommitStep::new(place.clone(), ExpectedState::Same(seen), TargetState::Nothing);
+            Some(CommitStep { before: file.bytes(), ..step })
         }
         FileChange::Moved(origin) => Some(move_step(stage, places, origin, file, place)?),
     })
@@ -64,22 +67,22 @@ fn move_step<'a>(
     origin: usize,
     file: &'a StagedFile,
     place: &Resolved,
-) -> Result<Step<'a>, ToolError> {
+) -> Result<CommitStep<'a>, ToolError> {
     let (Some(old), Some(from)) = (stage.files.get(origin), places.get(origin)) else {
         return Err(ToolError::internal("a file of the patch is not there"));
     };
     let seen = old.fingerprint_when_read().ok_or_else(|| missing_file_error(old))?;
     let is_rewritten = old.bytes() != file.after.as_deref();
-    Ok(Step {
+    Ok(CommitStep {
         rewrite: is_rewritten.then(|| new_content(file, None)),
-        ..Step::new(place.clone(), Expect::Absent, To::Moved { from, seen })
+        ..CommitStep::new(place.clone(), ExpectedState::Absent, TargetState::Moved { from, seen })
     })
 }
 
 /// Returns the new content of a file.
-fn new_content<'a>(file: &'a StagedFile, attributes: Option<&'a Attributes>) -> To<'a> {
+fn new_content<'a>(file: &'a StagedFile, attributes: Option<&'a Attributes>) -> TargetState<'a> {
     let bytes = file.after.as_deref().unwrap_or_default();
-    To::File { content: Source::Bytes(bytes), attributes }
+    TargetState::File { content: ContentSource::Bytes(bytes), attributes }
 }
 
 impl StagedFile {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::hunk::{FilePatch, Hunk};
+use super::hunk::{Hunk, FilePatch};
 use super::{envelope, unified};
 
 /// Reason for which a text is not a patch.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Application, Context, Kinds, Output, Planned, PlannedTool, Proposals, Scene, ToolError,
+    Context, EffectKinds, Output, PlanContext, Planned, PlannedTool, ProposalApplication,
+    Proposals, ToolError,
 };
 
 use crate::format::{self, Root};
@@ -49,11 +50,15 @@ impl std::fmt::Debug for Args {
 
 impl PlannedTool for Apply {
     const NAME: &'static str = "apply";
-    const KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE);
+    const KINDS: EffectKinds = EffectKinds::WRITE.with(EffectKinds::DELETE);
     type Args = Args;
-    type Plan = Application;
+    type Plan = ProposalApplication;
 
-    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Application>, ToolError> {
+    fn plan(
+        &self,
+        args: Args,
+        scene: &PlanContext<'_>,
+    ) -> Result<Planned<ProposalApplication>, ToolError> {
         let planned = scene.plan_apply(&self.proposals, args.paths.as_deref())?;
         if planned.plan.paths().next().is_none() {
             return Err(ToolError::failed("there is no such proposal")
@@ -62,7 +67,7 @@ impl PlannedTool for Apply {
         Ok(planned)
     }
 
-    async fn call(&self, cx: &Context, plan: Application) -> Result<Output, ToolError> {
+    async fn call(&self, cx: &Context, plan: ProposalApplication) -> Result<Output, ToolError> {
         let proposals = self.proposals.clone();
         cx.blocking(move |cx| {
             let applied = cx.files().apply(&plan, &proposals)?;

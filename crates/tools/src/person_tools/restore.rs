@@ -6,7 +6,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Context, Kinds, Output, Planned, PlannedTool, Scene, Shelf, Snapshot, SnapshotPlan, ToolError,
+    Context, EffectKinds, Output, PlanContext, Planned, PlannedTool, ProposalStore, Snapshot,
+    SnapshotPlan, ToolError,
 };
 
 use crate::format::{self, Root};
@@ -15,14 +16,14 @@ use crate::format::{self, Root};
 ///
 /// ```no_run
 /// # use std::sync::Arc;
-/// # use windlass_core::{Shelf, Snapshot};
-/// # fn with(snapshot: Snapshot, shelf: Arc<dyn Shelf>) {
+/// # use windlass_core::{ProposalStore, Snapshot};
+/// # fn with(snapshot: Snapshot, shelf: Arc<dyn ProposalStore>) {
 /// let tool = windlass_tools::Restore::new(snapshot, shelf);
 /// # }
 /// ```
 pub struct Restore {
     snapshot: Snapshot,
-    shelf: Arc<dyn Shelf>,
+    shelf: Arc<dyn ProposalStore>,
 }
 
 impl std::fmt::Debug for Restore {
@@ -33,7 +34,7 @@ impl std::fmt::Debug for Restore {
 
 impl Restore {
     /// Returns a tool that restores this snapshot, with file contents from this shelf.
-    pub fn new(snapshot: Snapshot, shelf: Arc<dyn Shelf>) -> Self {
+    pub fn new(snapshot: Snapshot, shelf: Arc<dyn ProposalStore>) -> Self {
         Self { snapshot, shelf }
     }
 }
@@ -45,11 +46,11 @@ pub struct Args {}
 
 impl PlannedTool for Restore {
     const NAME: &'static str = "restore";
-    const KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE);
+    const KINDS: EffectKinds = EffectKinds::WRITE.with(EffectKinds::DELETE);
     type Args = Args;
     type Plan = SnapshotPlan;
 
-    fn plan(&self, _: Args, scene: &Scene<'_>) -> Result<Planned<SnapshotPlan>, ToolError> {
+    fn plan(&self, _: Args, scene: &PlanContext<'_>) -> Result<Planned<SnapshotPlan>, ToolError> {
         scene.plan_restore(&self.snapshot, &*self.shelf)
     }
 

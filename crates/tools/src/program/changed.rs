@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use windlass_core::{ChangeKind, Changed, Context, Tracking, git_record, quote};
+use windlass_core::{ChangeKind, Context, ProgramChangeReport, Tracking, git_record, quote};
 
 use crate::format;
 
@@ -37,7 +37,7 @@ impl Base {
 }
 
 /// Returns phrases about the changes for the closing line; none if nothing changed.
-pub(crate) fn phrases(changed: &Changed, base: &Base) -> Vec<String> {
+pub(crate) fn phrases(changed: &ProgramChangeReport, base: &Base) -> Vec<String> {
     let mut phrases = Vec::new();
     let names = || names(&changed.paths, base);
     if changed.is_dropped {
@@ -70,7 +70,7 @@ pub(crate) fn phrases(changed: &Changed, base: &Base) -> Vec<String> {
 }
 
 /// Returns the notes of the host about the changes, shortened.
-fn notes(changed: &Changed) -> Vec<String> {
+fn notes(changed: &ProgramChangeReport) -> Vec<String> {
     let notes = changed.notes.iter().take(MAX_NOTES);
     let mut notes: Vec<String> =
         notes.map(|note| format::short(note, MAX_NOTE_CHARACTERS).into_owned()).collect();
@@ -81,7 +81,7 @@ fn notes(changed: &Changed) -> Vec<String> {
 }
 
 /// Returns a phrase about the changes of a command whose stage was dropped; `None` without changes.
-fn would_have_changed(changed: &Changed, base: &Base) -> Option<String> {
+fn would_have_changed(changed: &ProgramChangeReport, base: &Base) -> Option<String> {
     let built = changed.built.iter().take(MAX_NAMED_PATHS);
     let built = built.map(|path| format!("{}/", quote::path(base.name(path))));
     let paths = (!changed.paths.is_empty()).then(|| names(&changed.paths, base));
@@ -91,7 +91,7 @@ fn would_have_changed(changed: &Changed, base: &Base) -> Option<String> {
 }
 
 /// Returns the changed paths as JSON, each with the kind of its change, up to a limit.
-pub(super) fn as_json(changed: &Changed, base: &Base) -> Value {
+pub(super) fn as_json(changed: &ProgramChangeReport, base: &Base) -> Value {
     let one = |(path, kind): &(PathBuf, ChangeKind)| {
         let change = match kind {
             ChangeKind::Created => "created",
@@ -231,12 +231,15 @@ mod tests {
 
     #[test]
     fn few_changes_are_named() {
-        use ChangeKind::{Attributes, Changed, Created, Removed};
+        use ChangeKind::{Attributes, Created, Changed, Removed};
         check(&[("b", Changed), ("a", Created)], "A a, M b");
         check(&[("d", Created), ("d/x", Created), ("d/y", Created)], "A d/x, A d/y");
         check(&[("d/x", Removed), ("d", Removed)], "D d/x");
         check(&[("d", Attributes), ("d/x", Changed)], "m d, M d/x");
-        check(&[("/etc/x", Changed), ("caf\u{1b}", Created)], "M /etc/x, A $'caf\\x1b'");
+        check(
+            &[("/etc/x", Changed), ("caf\u{1b}", Created)],
+            "M /etc/x, A $'caf\\x1b'",
+        );
         check(&[(".git/index", Changed)], "M .git/index");
         check(
             &[

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use windlass_core::{
-    Absence, Context, Job, Level, NetworkAccess, Output, PathUse, ProcessEnd, quote,
+    Absence, Context, Job, NetworkAccess, Output, PathUse, ProcessEnd, SandboxLevel, quote,
 };
 
 use self::mentions::{PathMention, Symptom, mentions};
@@ -83,7 +83,7 @@ impl Missing {
 
     /// Adds a note about the network if the program seems to have missed it.
     fn add_network(&mut self, cx: &Context, job: &Job, text: &str) {
-        let is_off = cx.processes().is_ok_and(|door| door.confinement().level == Level::Off);
+        let is_off = cx.processes().is_ok_and(|door| door.confinement().level == SandboxLevel::Off);
         if is_off || *job.network() == NetworkAccess::Full {
             return;
         }

@@ -9,7 +9,8 @@ mod directories;
 use std::path::{Path, PathBuf};
 
 use windlass_core::{
-    CommandLine, OnlyReads, PathPattern, Search, SimpleCommand, normalize, program_name, quote,
+    CommandLine, CommandSearch, OnlyReads, PathPattern, SimpleCommand, normalize, program_name,
+    quote,
 };
 
 use self::directories::{Directories, DirectoriesAfter, union};
@@ -98,7 +99,7 @@ struct Analyzer<'w> {
     redirected: Vec<PathPattern>,
     /// Paths that the shell itself reads, by a redirection or `cd`.
     shell_reads: Vec<PathPattern>,
-    searches: Vec<Search>,
+    searches: Vec<CommandSearch>,
     file_accesses: Vec<(FileAccess, PathPattern)>,
     /// Symbolic links that the script creates, as pairs of link and target. They do not exist yet when effects are resolved.
     links: Vec<(PathBuf, PathBuf)>,
@@ -383,10 +384,10 @@ impl Analyzer<'_> {
     }
 
     /// Adds directory walks of a command, joined to its working directory.
-    fn add_searches(&mut self, searches: &[Search], directory: &Path) {
+    fn add_searches(&mut self, searches: &[CommandSearch], directory: &Path) {
         for search in searches {
             let path = join_path(directory, &search.place.path);
-            let search = Search { place: PathPattern::tree(path), depth: search.depth };
+            let search = CommandSearch { place: PathPattern::tree(path), depth: search.depth };
             if !self.searches.contains(&search) {
                 self.searches.push(search);
             }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use windlass_core::{OnlyReads, PathPattern, Risk, Search};
+use windlass_core::{CommandRisk, CommandSearch, OnlyReads, PathPattern};
 
 use super::syntax::Word;
 
@@ -13,7 +13,7 @@ pub(super) struct CommandFacts {
     /// Says whether the command only reads, provided that there are no risks.
     pub(super) only_reads: OnlyReads,
     /// Words with which the command does more than its name says, each with a reason.
-    pub(super) risks: Vec<Risk>,
+    pub(super) risks: Vec<CommandRisk>,
     /// The reason why the command may run programs other than those in `inner_commands` and `scripts`.
     pub(super) unseen: Option<Cow<'static, str>>,
     /// Forms of the command without the options around its subcommands, so that a rule for `git push` covers `git -C . push`.
@@ -25,7 +25,7 @@ pub(super) struct CommandFacts {
     /// Symbolic links that the command creates, as pairs of link and target.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// Directories that the command walks to find the files that it reads.
-    pub(super) searches: Vec<Search>,
+    pub(super) searches: Vec<CommandSearch>,
     /// Commands in its words that the command runs.
     pub(super) inner_commands: Vec<InnerCommand>,
     /// Scripts in its words that the command gives to a shell.
@@ -61,7 +61,7 @@ impl CommandFacts {
 
     /// Adds a risk: the index of the word (the program is 0) and the reason.
     pub(super) fn add_risk(&mut self, word: usize, why: impl Into<Cow<'static, str>>) {
-        self.risks.push(Risk { word, why: why.into() });
+        self.risks.push(CommandRisk { word, why: why.into() });
     }
 
     /// Notes that the command may run programs that are not known. The first reason is kept.
@@ -95,12 +95,13 @@ impl CommandFacts {
     pub(super) fn add_tree_search(&mut self, word: &Word) {
         self.add_word_access(FileAccess::Read, word, PathPattern::tree);
         let directory = word.glob_search().map(|search| search.place.path);
-        self.searches.push(Search::tree(directory.unwrap_or_else(|| word.text.clone().into())));
+        self.searches
+            .push(CommandSearch::tree(directory.unwrap_or_else(|| word.text.clone().into())));
     }
 
     /// Adds a recursive search of the working directory.
     pub(super) fn add_search_here(&mut self) {
-        self.searches.push(Search::tree("."));
+        self.searches.push(CommandSearch::tree("."));
     }
 
     /// Adds a write to the file that a word names.

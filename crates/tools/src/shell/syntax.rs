@@ -1,6 +1,6 @@
 //! The syntax tree of a shell script, as far as the reader parses it.
 
-use windlass_core::Search;
+use windlass_core::CommandSearch;
 
 /// A word of a script after its quotes are removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Word {
     }
 
     /// Returns the directory walk by which the shell expands a glob pattern: from its literal directory, as deep as the pattern has parts.
-    pub(super) fn glob_search(&self) -> Option<Search> {
+    pub(super) fn glob_search(&self) -> Option<CommandSearch> {
         let literal = self.text.get(..self.glob_at?)?;
         let directory =
             literal.get(..=literal.rfind('/').unwrap_or(0)).filter(|it| it.ends_with('/'));
@@ -63,7 +63,7 @@ impl Word {
         // Behind a glob, each `..` may lead out of the matched directory.
         let up = parts().filter(|part| *part == "..").count();
         let directory = if directory.is_empty() { "./" } else { directory };
-        Some(Search::names(format!("{directory}{}", "../".repeat(up)), parts().count()))
+        Some(CommandSearch::names(format!("{directory}{}", "../".repeat(up)), parts().count()))
     }
 
     /// Returns whether the expanded word may begin with a dash.

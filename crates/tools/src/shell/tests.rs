@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use windlass_core::{
-    Decision, HardDenies, Mode, PathPattern, Policy, Search, Situation, When, normalize,
+    AskTime, CommandSearch, Decision, DecisionContext, HardDenies, Mode, PathPattern, Policy,
+    normalize,
 };
 
 mod disguised;
@@ -353,7 +354,7 @@ fn searched_directories_are_listed() {
         ("make; grep -r x src", "/w/src"),
     ] {
         let line = &analyze_in_workspace(text).line;
-        let spelled = |search: &Search| {
+        let spelled = |search: &CommandSearch| {
             let depth = search.depth.map(|depth| format!(" {depth}")).unwrap_or_default();
             format!("{}{depth}", search.place.path.display())
         };
@@ -549,7 +550,7 @@ fn common_options_are_known() {
         let line = analyze_in_workspace(text).line;
         let is_plain = |part: &windlass_core::SimpleCommand| {
             let is_place =
-                |risk: &windlass_core::Risk| risk.why.contains("files that are not named");
+                |risk: &windlass_core::CommandRisk| risk.why.contains("files that are not named");
             part.risks.iter().all(is_place) && part.unseen.is_none()
         };
         assert!(line.unclear.is_none() && line.commands.iter().all(is_plain), "{text}: {line:?}");
@@ -687,7 +688,7 @@ fn everyday_commands_get_the_expected_decision() {
     let home = Path::new("/home/ada");
     let denies = HardDenies::default().home(home.to_owned());
     let policy = Policy::new(Mode::Ask).with_hard_denies(denies);
-    let situation = Situation { has_session_tmp: true, ..Situation::default() };
+    let situation = DecisionContext { has_session_tmp: true, ..DecisionContext::default() };
     let rows = include_str!("everyday.txt").lines().filter(|row| !row.starts_with('#'));
     let (mut all, mut asked) = (0, 0);
     for row in rows {
@@ -709,7 +710,7 @@ fn everyday_commands_get_the_expected_decision() {
         let verdict = policy.decide_in("bash", effects.clone(), workspace, &situation);
         let found = match (verdict.decision(), verdict.when()) {
             (Decision::Allow, _) if only_reads => "reads",
-            (Decision::Ask, When::After) => "changes",
+            (Decision::Ask, AskTime::After) => "changes",
             _ => "asks",
         };
         assert_eq!(found, expected, "{text}: {effects:?}");

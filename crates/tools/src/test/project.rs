@@ -10,7 +10,7 @@ mod python;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{FileKind, Scene, ToolError, quote};
+use windlass_core::{FileKind, PlanContext, ToolError, quote};
 
 use super::command::{FilterForm, TestCommand};
 use build::{cmake, just, make};
@@ -31,7 +31,11 @@ pub(super) struct Project {
 }
 
 /// Finds the project of a path. `path` is absolute and in the workspace.
-pub(super) fn find(scene: &Scene<'_>, path: &Path, is_file: bool) -> Result<Project, ToolError> {
+pub(super) fn find(
+    scene: &PlanContext<'_>,
+    path: &Path,
+    is_file: bool,
+) -> Result<Project, ToolError> {
     let start = if is_file { path.parent().unwrap_or(path) } else { path };
     let mut candidates: Vec<Candidate<'_>> = start
         .ancestors()
@@ -66,7 +70,7 @@ const RECOGNIZED_FILES: &str = "a Cargo.toml, go.mod, deno.json, package.json wi
 
 /// A directory that may be a project.
 struct Candidate<'a> {
-    scene: &'a Scene<'a>,
+    scene: &'a PlanContext<'a>,
     directory: &'a Path,
     /// The entries of the directory.
     names: Vec<(OsString, FileKind)>,

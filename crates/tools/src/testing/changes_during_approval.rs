@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use windlass_core::testing::EchoHost;
 use windlass_core::{
-    ApprovalRequest, CallResult, Clock, ContentHash, Engine, Exclusive, Files, Handle,
-    HistoryError, Host, Mode, Outcome, Overrides, Policy, Processes, Proposal, Proposals, Session,
-    SessionId, Shelf, Snapshot, ToolCall, Toolbox,
+    ApprovalRequest, CallResult, Clock, ContentHash, Engine, Files, HistoryError, HistoryLock,
+    Host, Mode, Outcome, Overrides, Policy, Processes, Proposal, ProposalStore, Proposals, Session,
+    SessionId, Snapshot, ToolCall, ToolHandle, Toolbox,
 };
 use windlass_host::LocalHost;
 
@@ -68,12 +68,12 @@ impl AskingWorkspace {
     fn calls(
         &self,
         session: Session,
-        tool: Option<Handle>,
+        tool: Option<ToolHandle>,
         calls: &[(&str, Value)],
         meanwhile: impl Fn(&Path) + Send + Sync + 'static,
     ) -> CallResult {
         let mut tools = Toolbox::new();
-        let builtin = crate::BUILTIN.iter().map(|tool| Handle::Static(*tool));
+        let builtin = crate::BUILTIN.iter().map(|tool| ToolHandle::Static(*tool));
         for tool in builtin.chain(tool) {
             tools.add(tool).unwrap();
         }
@@ -275,7 +275,7 @@ struct MemoryShelf {
     stamp: AtomicU64,
 }
 
-impl Shelf for MemoryShelf {
+impl ProposalStore for MemoryShelf {
     fn keep(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), HistoryError> {
         self.contents.lock().unwrap().insert(*hash, bytes.to_owned());
         Ok(())
@@ -299,8 +299,8 @@ impl Shelf for MemoryShelf {
         Ok(())
     }
 
-    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
-        Ok(Exclusive::unshared())
+    fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> {
+        Ok(HistoryLock::unshared())
     }
 
     fn stamp(&self, _: &SessionId) -> u64 {

@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass_core::{BuiltChange, Context, Origin, Output, ToolError, UndoPlan, WithoutHistory};
+use windlass_core::{
+    BuiltChange, ChangeWithoutHistory, Context, Origin, Output, ToolError, UndoPlan,
+};
 
 use super::{Asker, MAX_NAMED, describe_calls};
 use crate::format::{self, Root};
@@ -60,26 +62,29 @@ pub(super) fn unchanged_remark(names: &[String]) -> String {
 pub(super) fn names_without_history(base: &Path, plan: &UndoPlan) -> Vec<String> {
     let name = |path: &PathBuf| Root::recorded(base, path).show(Path::new(""));
     let all = plan.without_history.iter().map(|change| match change {
-        WithoutHistory::BuildDirectory(BuiltChange { path, files: 0, .. }) => {
+        ChangeWithoutHistory::BuildDirectory(BuiltChange { path, files: 0, .. }) => {
             format!("{}/ (files removed)", name(path))
         }
-        WithoutHistory::BuildDirectory(BuiltChange { path, files, bytes }) => {
+        ChangeWithoutHistory::BuildDirectory(BuiltChange { path, files, bytes }) => {
             let count =
                 format::count(usize::try_from(*files).unwrap_or(usize::MAX), "file", "files");
             format!("{}/ ({count}, {})", name(path), format::size(*bytes))
         }
-        WithoutHistory::Direct(path) => format!("{} (changed by a job)", name(path)),
-        WithoutHistory::Untracked(_) => "whatever a command changed without tracking".to_owned(),
+        ChangeWithoutHistory::Direct(path) => format!("{} (changed by a job)", name(path)),
+        ChangeWithoutHistory::Untracked(_) => {
+            "whatever a command changed without tracking".to_owned()
+        }
     });
     all.collect()
 }
 
 /// Returns the reason for which none of the changes can be undone.
-fn reason_for_refusal(all: &[WithoutHistory]) -> &'static str {
+fn reason_for_refusal(all: &[ChangeWithoutHistory]) -> &'static str {
     if any_is_untracked(all) {
         return "ran without tracking, so what it changed is not known and cannot be taken back";
     }
-    let is_direct = |change: &WithoutHistory| matches!(change, WithoutHistory::Direct(_));
+    let is_direct =
+        |change: &ChangeWithoutHistory| matches!(change, ChangeWithoutHistory::Direct(_));
     if all.iter().any(is_direct) {
         "changed only what has no history, so it cannot be taken back"
     } else {
@@ -88,8 +93,8 @@ fn reason_for_refusal(all: &[WithoutHistory]) -> &'static str {
 }
 
 /// Returns whether one of the changes was made without tracking.
-fn any_is_untracked(all: &[WithoutHistory]) -> bool {
-    all.iter().any(|change| matches!(change, WithoutHistory::Untracked(_)))
+fn any_is_untracked(all: &[ChangeWithoutHistory]) -> bool {
+    all.iter().any(|change| matches!(change, ChangeWithoutHistory::Untracked(_)))
 }
 
 /// Joins names with commas, up to a limit.

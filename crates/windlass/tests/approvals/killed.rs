@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use serde_json::json;
-use windlass::files::Opened;
-use windlass::people::{ApprovalFile, Attendant, Reply};
+use windlass::files::OpenedContent;
+use windlass::people::{ApprovalFile, Attendant, AttendantReply};
 use windlass::{Mode, Outcome, Undo};
 use windlass_core::{
-    Answer, AnswerError, Approval, ApprovalId, ApprovalRequest, Book, BoxFuture, CallId,
-    Checkpoint, ContentHash, Exclusive, Held, History, HistoryError, NewCheckpoint, Pending, Query,
-    Settled,
+    Answer, AnswerError, Approval, ApprovalId, ApprovalRequest, ApprovalState, BoxFuture, CallId,
+    Checkpoint, CheckpointQuery, ContentHash, History, HistoryError, HistoryLock, InquiryBook,
+    NewCheckpoint, PendingCheckpoint, WaitGuard,
 };
 use windlass_store::UndoHistory;
 
@@ -60,14 +60,14 @@ impl History for KilledHistory {
     fn record<'h>(
         &'h self,
         new: &NewCheckpoint<'_>,
-    ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
+    ) -> Result<Box<dyn PendingCheckpoint + 'h>, HistoryError> {
         self.1.reach(KillMoment::BeforeRecord);
         let pending = self.0.record(new)?;
         self.1.reach(KillMoment::AfterRecord);
         Ok(Box::new(KilledPending(pending, &self.1)))
     }
 
-    fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
+    fn checkpoints(&self, query: &CheckpointQuery) -> Result<Vec<Checkpoint>, HistoryError> {
         self.0.checkpoints(query)
     }
 
@@ -75,7 +75,7 @@ impl History for KilledHistory {
         self.0.undone_by(call)
     }
 
-    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+    fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> {
         self.0.exclusive()
     }
 
@@ -84,10 +84,10 @@ impl History for KilledHistory {
     }
 }
 
-struct KilledPending<'h>(Box<dyn Pending + 'h>, &'h StateCopier);
+struct KilledPending<'h>(Box<dyn PendingCheckpoint + 'h>, &'h StateCopier);
 
-impl Pending for KilledPending<'_> {
-    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+impl PendingCheckpoint for KilledPending<'_> {
+    fn open(&self, hash: &ContentHash) -> Result<OpenedContent, HistoryError> {
         self.0.open(hash)
     }
 
@@ -105,7 +105,7 @@ impl Pending for KilledPending<'_> {
 
 struct KilledBook(ApprovalFile, StateCopier);
 
-impl Book<Approval> for KilledBook {
+impl InquiryBook<Approval> for KilledBook {
     fn list(&self) -> Result<Vec<Approval>, String> {
         self.0.list()
     }
@@ -133,10 +133,10 @@ impl Book<Approval> for KilledBook {
     }
 
     fn version(&self) -> u64 {
-        Book::<Approval>::version(&self.0)
+        InquiryBook::<Approval>::version(&self.0)
     }
 
-    fn hold(&self, id: &str) -> Result<Held, String> {
+    fn hold(&self, id: &str) -> Result<WaitGuard, String> {
         self.0.hold(id)
     }
 
@@ -144,7 +144,7 @@ impl Book<Approval> for KilledBook {
         self.0.is_held(id)
     }
 
-    fn claim(&self, id: &str) -> Result<Option<Held>, String> {
+    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
         self.0.claim(id)
     }
 }
@@ -153,8 +153,8 @@ impl Book<Approval> for KilledBook {
 struct DeferringAttendant;
 
 impl Attendant for DeferringAttendant {
-    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-        Box::pin(std::future::ready(Reply::Deferred))
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
+        Box::pin(std::future::ready(AttendantReply::Deferred))
     }
 }
 
@@ -208,7 +208,9 @@ fn questions(test: &TestWorkspace) -> Vec<Approval> {
 async fn approve(test: &TestWorkspace, id: &ApprovalId) -> windlass::CallResult {
     let engine = test.windlass.engine();
     let result = match questions(test).iter().find(|one| one.id == *id) {
-        Some(one) if one.settled == Settled::Allowed => engine.resume(&test.session, id).await,
+        Some(one) if one.settled == ApprovalState::Allowed => {
+            engine.resume(&test.session, id).await
+        }
         _ => engine.answer_and_resume(&test.session, id, Answer::allow()).await,
     };
     result.expect("an answer").expect("a result")
@@ -311,7 +313,7 @@ async fn touched_file_is_no_conflict() {
         assert_eq!(is_refused, is_conflict, "{command}: {}", text(&made));
         if is_conflict {
             before.assert_same(&test.tree(), command);
-            assert_eq!(questions(&test)[0].settled, Settled::Pending, "{command}");
+            assert_eq!(questions(&test)[0].settled, ApprovalState::Pending, "{command}");
         } else {
             assert!(are_changes_made(&test, KillMoment::AfterMark), "{command}");
         }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use windlass::event::EventKind;
 use windlass::people::{
-    ApprovalRequest, FileChange, Listening, Question, QuestionAnswer, Selection,
+    ApprovalRequest, EventAttendant, FileChange, Question, QuestionAnswer, Selection,
 };
 use windlass::testing::MockTool;
-use windlass::{Effects, Kinds, Mode, Outcome, Output, ToolCall, Windlass};
+use windlass::{EffectKinds, Effects, Mode, Outcome, Output, ToolCall, Windlass};
 
 use crate::support::TestWorkspace;
 
@@ -120,12 +120,12 @@ async fn link_changed_during_an_approval_is_not_followed() {
 
 /// A tool that asks a person to choose a letter.
 fn choose() -> MockTool {
-    MockTool::named("choose").with_effects(Kinds::STATE, |_| Effects::state("question")).answering(
-        |cx, _| async move {
+    MockTool::named("choose")
+        .with_effects(EffectKinds::STATE, |_| Effects::state("question"))
+        .answering(|cx, _| async move {
             let answer = cx.people()?.ask(&[Question::new("Which?", ["a", "b"])]).await?;
             Ok(Output::text(answer.selections[0].selected.join(",")))
-        },
-    )
+        })
 }
 
 /// Two engines share only the state directory, like two processes: one asks, the other answers.
@@ -137,7 +137,7 @@ async fn tools_question_is_answered_through_the_state_directory() {
     let open = || Windlass::builder(&work).state(&state).tool(choose()).build().unwrap();
     let (here, there) = (open(), open());
     let session = here.new_session();
-    let _there = here.engine().attend(session.id(), Listening::default());
+    let _there = here.engine().attend(session.id(), EventAttendant::default());
     let mut events = here.subscribe();
     let (_, running) = here.start(&session, ToolCall::new("choose", json!({})));
     let running = tokio::spawn(running);

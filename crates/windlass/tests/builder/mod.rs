@@ -9,9 +9,11 @@ use serde_json::json;
 use tempfile::TempDir;
 use windlass::effect::{CommandLine, Effect};
 use windlass::policy::PathGlob;
-use windlass::process::{Errors, ProcessRequest, Program};
+use windlass::process::{ProcessRequest, Program, StderrTarget};
 use windlass::testing::MockTool;
-use windlass::{Builder, CallResult, Error, Kinds, Mode, Outcome, Output, ToolCall, Windlass};
+use windlass::{
+    Builder, CallResult, EffectKinds, Error, Mode, Outcome, Output, ToolCall, Windlass,
+};
 
 fn folder(files: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -52,11 +54,11 @@ async fn a_tool_can_keep_output_and_errors_of_a_program_apart() {
     let command = || Program::Shell("echo out; echo err >&2; echo out".to_owned());
     let exec = CommandLine::words([command().to_string()]);
     let tool = MockTool::named("both")
-        .with_effects(Kinds::EXEC, move |_| Effect::Exec(exec.clone()).into())
+        .with_effects(EffectKinds::EXEC, move |_| Effect::Exec(exec.clone()).into())
         .answering(move |cx, _| async move {
             let directory = cx.files().resolve(Path::new("."))?;
             let request = ProcessRequest {
-                errors: Errors::Apart,
+                errors: StderrTarget::Apart,
                 ..ProcessRequest::new(command(), directory)
             };
             let (job, _) = cx.processes()?.run(request, None, None).await?;

@@ -6,7 +6,7 @@ use serde_json::json;
 use windlass::engine::CacheStats;
 use windlass::policy::Decision;
 use windlass::tool::ToolSelection;
-use windlass::{Kinds, Mode, Outcome, ToolCall, Windlass};
+use windlass::{EffectKinds, Mode, Outcome, ToolCall, Windlass};
 
 use super::folder;
 
@@ -70,7 +70,7 @@ async fn selection_of_tools_is_saved_and_loaded() {
         assert_eq!(serde_json::to_string(&selection).expect("text"), saved);
         let session = windlass.engine().new_session();
         let predicate = selection.predicate();
-        let offered = [("read", Kinds::READ), ("bash", Kinds::EXEC)]
+        let offered = [("read", EffectKinds::READ), ("bash", EffectKinds::EXEC)]
             .map(|(name, kinds)| predicate.admits(name, kinds, &session));
         assert_eq!(offered, is_offered, "{saved}");
     }

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass::event::EventKind;
 use windlass::people::ApprovalRequest;
-use windlass::process::{Confinement, Level, NetworkAccess, ProcessSettings};
+use windlass::process::{Confinement, NetworkAccess, ProcessSettings, SandboxLevel};
 use windlass::tool::{CommandFile, Overrides};
-use windlass::{Builder, Kinds, Mode, Outcome, ToolCall, Undo};
+use windlass::{Builder, EffectKinds, Mode, Outcome, ToolCall, Undo};
 
 use crate::support::{TestWorkspace, text};
 
@@ -195,7 +195,7 @@ async fn read_only_command_of_a_workspace_or_without_a_sandbox_needs_permission(
     };
     let lines = "effects: [read]\ncommand: echo ran";
     for (level, network) in
-        [(Level::Off, NetworkAccess::None), (Level::Workspace, NetworkAccess::Full)]
+        [(SandboxLevel::Off, NetworkAccess::None), (SandboxLevel::Workspace, NetworkAccess::Full)]
     {
         let settings = settings(level, network);
         let (test, _tools) = workspace_with(lines, |b| b.mode(Mode::Ask).processes(settings));
@@ -351,10 +351,10 @@ async fn kinds_of_effects_are_the_declared_ones() {
         let tools = test.windlass.tools(&test.session).await;
         tools.iter().find(|tool| tool.name == "t").unwrap().kinds
     };
-    assert_eq!(kinds("command: x").await, Kinds::EXEC);
-    assert_eq!(kinds("command: x\neffects: [read]").await, Kinds::READ);
+    assert_eq!(kinds("command: x").await, EffectKinds::EXEC);
+    assert_eq!(kinds("command: x\neffects: [read]").await, EffectKinds::READ);
     assert_eq!(
         kinds("command: x\neffects: [write, net]").await,
-        Kinds::EXEC | Kinds::WRITE | Kinds::NET
+        EffectKinds::EXEC | EffectKinds::WRITE | EffectKinds::NET
     );
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::json;
 use windlass::effect::Effect;
-use windlass::journal::Kind;
+use windlass::journal::StoredKind;
 use windlass::state::{Document, StateScope};
 use windlass::testing::MockTool;
-use windlass::{Effects, Kinds, Mode, Outcome, Output, ToolCall, Windlass};
+use windlass::{EffectKinds, Effects, Mode, Outcome, Output, ToolCall, Windlass};
 
 fn net(host: &str) -> Effect {
     Effect::Net { origin: format!("https://{host}:443"), method: "GET".into() }
@@ -15,7 +15,7 @@ fn net(host: &str) -> Effect {
 
 fn open(folder: &Path) -> Windlass {
     let remember = MockTool::named("remember")
-        .with_effects(Kinds::STATE, |_| {
+        .with_effects(EffectKinds::STATE, |_| {
             Effects::state("memory").and(Effect::State("index:notes".into()))
         })
         .answering(|cx, input| async move {
@@ -33,12 +33,12 @@ fn open(folder: &Path) -> Windlass {
                 index.search("anchor", 9)?.len()
             )))
         });
-    let wander = MockTool::named("wander").with_effects(Kinds::NET, |_| net("a").into()).answering(
-        |cx, _| async move {
+    let wander = MockTool::named("wander")
+        .with_effects(EffectKinds::NET, |_| net("a").into())
+        .answering(|cx, _| async move {
             cx.extend(net("b")).await?;
             Ok(Output::text("there"))
-        },
-    );
+        });
     std::fs::create_dir_all(folder.join("work")).unwrap();
     Windlass::builder(folder.join("work"))
         .state(folder.join("state"))
@@ -68,8 +68,11 @@ async fn decision_about_a_running_call_is_in_the_journal() {
     assert_eq!(result.outcome, Outcome::Ok, "{}", result.output.to_text());
     let store = windlass.store().unwrap();
     let rows = store.records(None, 0, 10).unwrap();
-    let kinds: Vec<Kind> =
-        rows.iter().map(|row| row.kind).filter(|kind| *kind != Kind::SessionStarted).collect();
-    assert_eq!(kinds, [Kind::Started, Kind::Extended, Kind::Finished]);
+    let kinds: Vec<StoredKind> = rows
+        .iter()
+        .map(|row| row.kind)
+        .filter(|kind| *kind != StoredKind::SessionStarted)
+        .collect();
+    assert_eq!(kinds, [StoredKind::Started, StoredKind::Extended, StoredKind::Finished]);
     assert!(store.verify().is_ok(), "the chain is whole");
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass::event::EventKind;
 use windlass::hooks::{HookDefinition, HookFile, HookShape};
 use windlass::policy::Secrets;
-use windlass::process::{Confinement, Level, ProcessSettings};
+use windlass::process::{Confinement, ProcessSettings, SandboxLevel};
 use windlass::tool::Author;
 use windlass::{Builder, Mode, Outcome, ToolCall};
 
@@ -184,7 +184,7 @@ async fn hook_runs_in_its_own_sandbox() {
     let off = |builder: Builder| {
         builder.processes(windlass::process::ProcessSettings {
             confinement: windlass::process::Confinement {
-                level: windlass::process::Level::Off,
+                level: windlass::process::SandboxLevel::Off,
                 network: windlass::process::NetworkAccess::Full,
                 ..windlass::process::Confinement::default()
             },
@@ -270,11 +270,11 @@ async fn hooks_receive_session_prompt_and_end_events() {
     assert!(engine.engine().prompt_submitted(session, "mend it").await.is_ok());
     let refused = engine.engine().prompt_submitted(session, "my password is x").await.unwrap_err();
     assert!(refused.to_string().ends_with("says no: no passwords"), "{refused}");
-    let heard = engine.engine().happened(session, windlass::hooks::Happening::Stop).await;
+    let heard = engine.engine().happened(session, windlass::hooks::HookPayload::Stop).await;
     assert!(heard.refused.is_some_and(|why| why.ends_with("the tests fail")));
     let heard = engine
         .engine()
-        .happened(session, windlass::hooks::Happening::PreMessage { text: "long" })
+        .happened(session, windlass::hooks::HookPayload::PreMessage { text: "long" })
         .await;
     assert_eq!(heard.text.as_deref(), Some("shorter"));
 }
@@ -299,7 +299,7 @@ async fn hooks_bind_every_call_of_a_turn_and_of_sub_sessions() {
 /// An approval of staged changes passes the hooks like any other.
 #[tokio::test]
 async fn approval_of_staged_changes_passes_the_hooks() {
-    let confinement = Confinement { level: Level::Staged, ..Confinement::default() };
+    let confinement = Confinement { level: SandboxLevel::Staged, ..Confinement::default() };
     for (command, outcome, said, is_there) in [
         (r#"echo '{"decision": "allow", "context": "as agreed"}'"#, Outcome::Ok, "as agreed", true),
         ("echo not that file >&2; exit 2", Outcome::Denied, "says no: not that file", false),

@@ -38,7 +38,7 @@ async fn examples_behave_as_the_page_says() {
 #[test]
 fn every_event_is_on_the_page() {
     let page = include_str!("../../../../docs/hooks.md");
-    for (name, _) in windlass::hooks::Moment::NAMES {
+    for (name, _) in windlass::hooks::HookPoint::NAMES {
         assert!(page.contains(&format!("`{name}`")), "{name}");
     }
 }

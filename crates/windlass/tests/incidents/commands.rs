@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use windlass::people::ApprovalRequest;
 use windlass::policy::Decision;
-use windlass::process::Level;
+use windlass::process::SandboxLevel;
 use windlass::{Mode, Outcome, Undo};
 
 use super::outsider::OutsideServer;
@@ -190,9 +190,11 @@ async fn i_05_read_only_command_has_no_network() {
     let outsider = OutsideServer::new();
     let port = outsider.port();
     let attempt = format!("echo x > /dev/tcp/127.0.0.1/{port}; echo x > /dev/udp/127.0.0.1/{port}");
-    for (level, is_reached) in
-        [(Level::Workspace, false), (Level::ReadOnly, false), (Level::Off, true)]
-    {
+    for (level, is_reached) in [
+        (SandboxLevel::Workspace, false),
+        (SandboxLevel::ReadOnly, false),
+        (SandboxLevel::Off, true),
+    ] {
         let test = TestWorkspace::with_builder(FILES, |builder| builder.processes(at_level(level)));
         test.call("bash", bash_arguments(&attempt)).await;
         assert_eq!(outsider.was_reached(), is_reached, "sandbox {level}");
@@ -364,7 +366,7 @@ async fn i_12_no_program_can_open_a_tunnel() {
         format!("bash -c 'echo x >& /dev/tcp/127.0.0.1/{port}'"),
         format!("export A=1; setsid -w bash -c 'echo x > /dev/tcp/127.0.0.1/{port}'"),
     ];
-    for (level, is_reached) in [(Level::Workspace, false), (Level::Off, true)] {
+    for (level, is_reached) in [(SandboxLevel::Workspace, false), (SandboxLevel::Off, true)] {
         let free = TestWorkspace::with_builder(FILES, |builder| builder.processes(at_level(level)));
         for tunnel in &tunnels {
             assert_ne!(
@@ -438,7 +440,7 @@ async fn i_14_all_programs_are_started_in_the_sandbox() {
         ("test", json!({"command": command})),
         ("mine", json!({})),
     ];
-    for (level, gets_out) in [(Level::Workspace, false), (Level::Off, true)] {
+    for (level, gets_out) in [(SandboxLevel::Workspace, false), (SandboxLevel::Off, true)] {
         let test = TestWorkspace::with_builder(FILES, |builder| {
             builder.processes(at_level(level)).command_tools(tools.path())
         });

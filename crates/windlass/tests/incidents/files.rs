@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use windlass::policy::Decision;
-use windlass::process::Level;
+use windlass::process::SandboxLevel;
 use windlass::{Mode, Outcome, Undo};
 
 use super::{
@@ -191,7 +191,7 @@ async fn i_22_absent_settings_file_cannot_be_created_in_the_sandbox() {
         }
         let free = TestWorkspace::with_builder(&[], |builder| {
             // Without a sandbox, the only protection is the approval by a person.
-            builder.processes(at_level(Level::Off)).attendant(|_: &_| true)
+            builder.processes(at_level(SandboxLevel::Off)).attendant(|_: &_| true)
         });
         free.call("bash", bash_arguments(command)).await;
         assert!(free.path(path).symlink_metadata().is_ok(), "{command} shows nothing");
@@ -209,7 +209,8 @@ async fn i_23_temporary_files_are_private() {
         format!("mkdir -p {0}; echo x > {1}; cat {1}", machine.path().display(), trap.display());
     assert!(text(&test.call_ok("bash", bash_arguments(&write)).await).contains("x\n"));
     assert_eq!(fs::read_to_string(&victim).unwrap(), "mine\n");
-    let free = TestWorkspace::with_builder(&[], |builder| builder.processes(at_level(Level::Off)));
+    let free =
+        TestWorkspace::with_builder(&[], |builder| builder.processes(at_level(SandboxLevel::Off)));
     free.call_ok("bash", bash_arguments(&write)).await;
     assert_eq!(fs::read_to_string(&victim).unwrap(), "x\n", "it shows nothing");
     let mode = fs::metadata(test.state()).unwrap().permissions().mode();
@@ -300,7 +301,8 @@ async fn i_26_working_directory_chosen_by_a_model_does_not_become_writable() {
     let result = yolo.call("bash", input.clone()).await;
     assert!(text(&result).contains(&outside.path().display().to_string()), "{}", text(&result));
     assert!(!canary.exists(), "{}", text(&result));
-    let free = TestWorkspace::with_builder(&[], |builder| builder.processes(at_level(Level::Off)));
+    let free =
+        TestWorkspace::with_builder(&[], |builder| builder.processes(at_level(SandboxLevel::Off)));
     free.call_ok("bash", input).await;
     assert!(canary.exists(), "it shows nothing");
 }

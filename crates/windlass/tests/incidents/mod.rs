@@ -24,7 +24,7 @@ mod trust;
 
 use serde_json::{Value, json};
 use windlass::policy::Decision;
-use windlass::process::{Confinement, Level, ProcessSettings};
+use windlass::process::{Confinement, ProcessSettings, SandboxLevel};
 use windlass::{Builder, Mode, ToolCall};
 
 use crate::support::TestWorkspace;
@@ -50,7 +50,7 @@ fn with_rules(builder: Builder, mode: Mode, rules: &[&str]) -> Builder {
 }
 
 /// Returns process settings with this sandbox level and the default network: none.
-fn at_level(level: Level) -> ProcessSettings {
+fn at_level(level: SandboxLevel) -> ProcessSettings {
     let confinement = Confinement { level, ..Confinement::default() };
     ProcessSettings { confinement, ..ProcessSettings::default() }
 }

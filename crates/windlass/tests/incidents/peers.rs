@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use windlass::effect::Effect;
-use windlass::people::{Answer, ApprovalRequest, Attendant, Reply, Scope};
+use windlass::people::{Answer, ApprovalRequest, Attendant, AttendantReply, Scope};
 use windlass::policy::Decision;
 use windlass::process::{Confinement, NetworkAccess, ProcessSettings, check_hosts};
 use windlass::session::SessionId;
 use windlass::testing::MockTool;
 use windlass::tool::{BoxFuture, CommandDefinition, CommandFile, Overrides, Predicate};
-use windlass::{Effects, Kinds, Mode, Outcome, Rule, ToolCall, quote};
+use windlass::{EffectKinds, Effects, Mode, Outcome, Rule, ToolCall, quote};
 
 use super::outsider::OutsideServer;
 use super::{bash_arguments, decide};
@@ -23,7 +23,7 @@ fn net(origin: &str) -> Effects {
 /// A tool `fetch` that declares the origin in its arguments, as a web tool would.
 fn fetch() -> MockTool {
     let origin = |input: &Value| net(input["origin"].as_str().unwrap_or_default());
-    MockTool::named("fetch").with_effects(Kinds::NET, origin)
+    MockTool::named("fetch").with_effects(EffectKinds::NET, origin)
 }
 
 /// Returns the decision about `fetch` of an origin, under a rule and a mode.
@@ -226,9 +226,9 @@ async fn i_52_approval_for_a_host_does_not_allow_other_content() {
     #[derive(Clone, Default)]
     struct Always(Arc<Mutex<usize>>);
     impl Attendant for Always {
-        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, AttendantReply<Answer>> {
             *self.0.lock().unwrap() += 1;
-            Box::pin(std::future::ready(Reply::Answered(Answer::allow_for(Scope::Always))))
+            Box::pin(std::future::ready(AttendantReply::Answered(Answer::allow_for(Scope::Always))))
         }
     }
     let person = Always::default();

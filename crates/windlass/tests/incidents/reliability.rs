@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass::Outcome;
-use windlass::process::Level;
+use windlass::process::SandboxLevel;
 
 use super::{at_level, bash_arguments};
 use crate::support::{TestWorkspace, text};
@@ -31,7 +31,7 @@ fn unique_seconds(which: u32) -> String {
 
 #[tokio::test]
 async fn i_59_grandchild_that_holds_the_pipe_does_not_delay_the_call() {
-    for (level, which) in [(Level::Workspace, 1), (Level::Off, 2)] {
+    for (level, which) in [(SandboxLevel::Workspace, 1), (SandboxLevel::Off, 2)] {
         let test = TestWorkspace::with_builder(&[], |builder| builder.processes(at_level(level)));
         for (way, more) in ["sleep {}", "setsid sleep {}", "nohup sleep {}", "(setsid sleep {} &)"]
             .into_iter()

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use windlass::effect::Effect;
-use windlass::people::{Answer, ApprovalRequest, Attendant, Reply, Scope};
+use windlass::people::{Answer, ApprovalRequest, Attendant, AttendantReply, Scope};
 use windlass::policy::Decision;
 use windlass::testing::MockTool;
 use windlass::tool::{BoxFuture, CommandFile};
-use windlass::{Effects, Kinds, Mode, Outcome, ToolCall, quote};
+use windlass::{EffectKinds, Effects, Mode, Outcome, ToolCall, quote};
 
 use super::{bash_arguments, decide, workspace_in_mode};
 use crate::support::{TestWorkspace, text};
@@ -36,10 +36,13 @@ impl RecordingAttendant {
 }
 
 impl Attendant for RecordingAttendant {
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, AttendantReply<Answer>> {
         self.shown.lock().unwrap().push(request.clone());
         let answer = self.says.map_or_else(|| Answer::deny("no"), Answer::allow_for);
-        Box::pin(std::future::ready(Reply::Answered(answer)))
+        Box::pin(std::future::ready(AttendantReply::Answered(answer)))
     }
 }
 
@@ -205,10 +208,11 @@ async fn i_44_hidden_characters_of_a_name_are_visible_in_a_listing() {
 /// An approval shows the effects of all parts of a command.
 #[tokio::test]
 async fn i_41_approval_shows_all_parts_of_a_command() {
-    let mixed = MockTool::named("mixed").with_effects(Kinds::READ | Kinds::NET, |_: &Value| {
-        Effects::read("a")
-            .and(Effect::Net { origin: "https://evil.example".into(), method: "POST".into() })
-    });
+    let mixed =
+        MockTool::named("mixed").with_effects(EffectKinds::READ | EffectKinds::NET, |_: &Value| {
+            Effects::read("a")
+                .and(Effect::Net { origin: "https://evil.example".into(), method: "POST".into() })
+        });
     let person = RecordingAttendant::default();
     let hears = person.clone();
     let test = TestWorkspace::with_builder(&[("a", "")], |builder| {

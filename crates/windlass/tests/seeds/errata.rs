@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass::host::{Isolated, Isolation};
-use windlass::process::{Confinement, Level, NetworkAccess, ProcessSettings};
+use windlass::process::{Confinement, NetworkAccess, ProcessSettings, SandboxLevel};
 use windlass::session::SessionId;
 use windlass::tool::{Overrides, Predicate};
 use windlass::{CallResult, Mode, Outcome, Session, ToolCall, Undo};
@@ -461,7 +461,7 @@ async fn read_only_command_has_no_network() {
 /// the other (3C.9: `network none` made all files read-only, and a missing sandbox was only a line in a log).
 #[tokio::test]
 async fn errata_sandbox_modes_hold_for_every_command() {
-    for (level, may_write) in [(Level::ReadOnly, false), (Level::Workspace, true)] {
+    for (level, may_write) in [(SandboxLevel::ReadOnly, false), (SandboxLevel::Workspace, true)] {
         for network in [NetworkAccess::None, NetworkAccess::Full] {
             let confinement =
                 Confinement { level, network: network.clone(), ..Confinement::default() };

@@ -131,7 +131,7 @@ async fn hex_example_complete_workflow_on_real_files() {
     ]);
     let asked = read_calls(requests).expect("three calls");
     let formats: Vec<_> = asked.iter().map(|asked| asked.format).collect();
-    let calls = asked.into_iter().map(windlass::wire::Asked::into_call).collect();
+    let calls = asked.into_iter().map(windlass::wire::RequestedCall::into_call).collect();
     let results = windlass.turn(&session, calls).await;
     let replies: Vec<Value> =
         formats.iter().zip(&results).map(|(format, result)| to_api(*format, result)).collect();

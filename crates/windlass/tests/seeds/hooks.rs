@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use windlass::hooks::{
-    Happening, Hook, HookAnswer, HookDefinition, HookEvent, HookFile, HookShape, Moment,
+    Hook, HookAnswer, HookDefinition, HookEvent, HookFile, HookPayload, HookPoint, HookShape,
 };
 use windlass::session::SessionId;
 use windlass::tool::{Author, BoxFuture, Overrides, Predicate};
@@ -37,16 +37,16 @@ fn test_workspace(hooks: Vec<HookDefinition>) -> TestWorkspace {
 #[test]
 fn hex_hook_engine_has_ten_events_with_one_or_many_hooks() {
     let events = [
-        ("SessionStart", Moment::SessionStart),
-        ("SessionEnd", Moment::SessionEnd),
-        ("UserPromptSubmit", Moment::PromptSubmit),
-        ("PreToolUse", Moment::PreTool),
-        ("PostToolUse", Moment::PostTool),
-        ("PermissionRequest", Moment::PermissionRequest),
-        ("Notification", Moment::Notification),
-        ("Stop", Moment::Stop),
-        ("SubagentStop", Moment::SubagentStop),
-        ("PreCompact", Moment::PreCompact),
+        ("SessionStart", HookPoint::SessionStart),
+        ("SessionEnd", HookPoint::SessionEnd),
+        ("UserPromptSubmit", HookPoint::PromptSubmit),
+        ("PreToolUse", HookPoint::PreTool),
+        ("PostToolUse", HookPoint::PostTool),
+        ("PermissionRequest", HookPoint::PermissionRequest),
+        ("Notification", HookPoint::Notification),
+        ("Stop", HookPoint::Stop),
+        ("SubagentStop", HookPoint::SubagentStop),
+        ("PreCompact", HookPoint::PreCompact),
     ];
     for (name, moment) in events {
         let one = json!({"command": "true", "description": "d", "timeout": 1500});
@@ -119,12 +119,12 @@ async fn hex_permission_hook_receives_the_call_and_the_pending_decision() {
         }
         fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
             let line = match event.what {
-                Happening::PreTool(call) => format!("{} {}", call.tool, call.input["path"]),
-                Happening::PermissionRequest { call, by } => format!("{} {by}", call.tool),
+                HookPayload::PreTool(call) => format!("{} {}", call.tool, call.input["path"]),
+                HookPayload::PermissionRequest { call, by } => format!("{} {by}", call.tool),
                 _ => return Box::pin(async { Ok(HookAnswer::go_on()) }),
             };
             self.0.lock().unwrap().push(line);
-            let is_request = event.what.moment() == Moment::PermissionRequest;
+            let is_request = event.what.moment() == HookPoint::PermissionRequest;
             let answer = if is_request { HookAnswer::allow() } else { HookAnswer::go_on() };
             Box::pin(async move { Ok(answer) })
         }
@@ -177,7 +177,7 @@ async fn hygge_post_tool_hooks_replace_results_and_messages_can_be_changed() {
         [hooks.words]\nevents = [\"pre_message\", \"post_message\"]\ncommand = '''echo '{\"modified_message\": \"other\"}' '''\n";
     let test = test_workspace(hygge(file));
     assert_eq!(text(&test.call_ok("read", json!({"path": "a.go"})).await), "hidden");
-    let what = Happening::PreMessage { text: "one" };
+    let what = HookPayload::PreMessage { text: "one" };
     let heard = test.windlass.engine().happened(&test.session, what).await;
     assert_eq!(heard.text.as_deref(), Some("other"));
 }

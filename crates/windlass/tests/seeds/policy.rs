@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use windlass::event::EventKind;
 use windlass::files::Durability;
-use windlass::people::{Answer, ApprovalRequest, Attendant, Listening, Reply};
+use windlass::people::{Answer, ApprovalRequest, Attendant, AttendantReply, EventAttendant};
 use windlass::session::SessionId;
 use windlass::tool::BoxFuture;
 use windlass::{Builder, CallResult, Mode, Session, ToolCall, Windlass};
@@ -93,9 +93,12 @@ impl RecordingAttendant {
 }
 
 impl Attendant for RecordingAttendant {
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, AttendantReply<Answer>> {
         self.heard.lock().unwrap().push(request.clone());
-        Box::pin(std::future::ready(Reply::Answered(self.answer.clone())))
+        Box::pin(std::future::ready(AttendantReply::Answered(self.answer.clone())))
     }
 }
 
@@ -109,7 +112,7 @@ async fn call(windlass: &Windlass, session: &Arc<Session>, tool: &str, input: Va
 
 /// Makes calls that each need an approval, and leaves these open, as a kill does: recorded, with no call that waits.
 async fn leave_open(directories: &TestDirectories, id: &str, calls: Vec<ToolCall>) {
-    let windlass = directories.open(Listening::default());
+    let windlass = directories.open(EventAttendant::default());
     let mut events = windlass.subscribe();
     let (session, count) = (session(id), calls.len());
     let turn = tokio::spawn({

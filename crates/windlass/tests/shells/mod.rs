@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use windlass::journal::{CallStarted, JournalRow};
-use windlass::policy::{Decision, When};
-use windlass::process::{Confinement, Level, ProcessSettings, Shell};
+use windlass::policy::{AskTime, Decision};
+use windlass::process::{Confinement, ProcessSettings, SandboxLevel, Shell};
 use windlass::{Builder, Error, Mode, Outcome, ToolCall, Windlass};
 
 use crate::support::{TestWorkspace, text};
@@ -52,8 +52,8 @@ async fn every_tool_that_runs_a_command_takes_the_shell() {
 
 #[tokio::test]
 async fn commands_of_an_unknown_shell_are_not_understood() {
-    use Level::{Off, Workspace};
-    let decided = |mode: Mode, level: Level, deny: Option<&'static str>, unknown: bool| {
+    use SandboxLevel::{Off, Workspace};
+    let decided = |mode: Mode, level: SandboxLevel, deny: Option<&'static str>, unknown: bool| {
         let configure = move |builder: Builder| {
             let confinement = Confinement { level, ..Confinement::default() };
             let builder = builder.mode(mode).allow("exec ls".parse().expect("a rule"));
@@ -76,9 +76,9 @@ async fn commands_of_an_unknown_shell_are_not_understood() {
     };
     let (allow, ask) = (Decision::Allow, Decision::Ask);
     assert_eq!(decided(Mode::Ask, Workspace, None, false).await.0, allow, "bash: it only reads");
-    assert_eq!(decided(Mode::Ask, Workspace, None, true).await, (ask, When::After));
-    assert_eq!(decided(Mode::Ask, Workspace, Some("exec rm"), true).await, (ask, When::Before));
-    assert_eq!(decided(Mode::Ask, Off, None, true).await, (ask, When::Before));
+    assert_eq!(decided(Mode::Ask, Workspace, None, true).await, (ask, AskTime::After));
+    assert_eq!(decided(Mode::Ask, Workspace, Some("exec rm"), true).await, (ask, AskTime::Before));
+    assert_eq!(decided(Mode::Ask, Off, None, true).await, (ask, AskTime::Before));
     assert_eq!(decided(Mode::Auto, Off, None, true).await.0, ask);
     assert_eq!(decided(Mode::Yolo, Off, Some("exec rm"), true).await.0, ask);
     assert_eq!(decided(Mode::Yolo, Off, Some("exec rm"), false).await.0, allow);
@@ -126,10 +126,10 @@ async fn tool_cannot_run_a_command_in_an_undeclared_shell() {
     use windlass::effect::{CommandLine, Effect};
     use windlass::process::ProcessRequest;
     use windlass::testing::MockTool;
-    use windlass::{Kinds, Output};
+    use windlass::{EffectKinds, Output};
     let line = CommandLine::opaque("echo a", "it is not read");
     let tool = MockTool::named("sly")
-        .with_effects(Kinds::EXEC, move |_| Effect::Exec(line.clone()).into())
+        .with_effects(EffectKinds::EXEC, move |_| Effect::Exec(line.clone()).into())
         .answering(|cx, _| async move {
             let directory = cx.files().resolve(Path::new("."))?;
             let program = Shell::new("/bin/sh").command("echo a");

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
-use windlass::changes::Step;
+use windlass::changes::CommitStep;
 use windlass::effect::{Effect, PathPattern};
-use windlass::files::{Attributes, Expect, Fingerprint, Resolved, Source, To};
+use windlass::files::{
+    Attributes, ContentSource, ExpectedState, Fingerprint, Resolved, TargetState,
+};
 use windlass::testing::MockTool;
-use windlass::{Context, Effects, Kinds, Output, ToolError, quote};
+use windlass::{Context, EffectKinds, Effects, Output, ToolError, quote};
 
 /// One change. Its path is relative to the workspace and quoted if needed.
 #[derive(Deserialize)]
@@ -41,7 +43,7 @@ enum NewState {
 
 /// Makes the tool `delta`, whose argument `changes` lists the changes.
 pub(crate) fn delta() -> MockTool {
-    let kinds = Kinds::WRITE.with(Kinds::DELETE);
+    let kinds = EffectKinds::WRITE.with(EffectKinds::DELETE);
     MockTool::named("delta").with_effects(kinds, effects).answering(|cx, input| async move {
         let changes: Vec<Change> =
             serde_json::from_value(input["changes"].clone()).expect("a list of changes");
@@ -75,7 +77,7 @@ fn commit_changes(cx: &Context, changes: &[Change]) -> Result<Output, ToolError>
     };
     let prepared: Vec<PreparedChange> =
         changes.iter().map(|change| PreparedChange::of(change, &resolved)).collect();
-    let steps: Vec<Step<'_>> = prepared.iter().map(PreparedChange::step).collect();
+    let steps: Vec<CommitStep<'_>> = prepared.iter().map(PreparedChange::step).collect();
     cx.files().commit(&steps)?;
     Ok(Output::text("done"))
 }
@@ -83,7 +85,7 @@ fn commit_changes(cx: &Context, changes: &[Change]) -> Result<Output, ToolError>
 /// A change with the values that its commit step borrows.
 struct PreparedChange<'c> {
     path: Resolved,
-    expect: Expect,
+    expect: ExpectedState,
     to: &'c NewState,
     attributes: Attributes,
     other: Option<(Resolved, Fingerprint)>,
@@ -112,7 +114,7 @@ impl<'c> PreparedChange<'c> {
         });
         Self {
             path,
-            expect: seen.map_or(Expect::Absent, Expect::Same),
+            expect: seen.map_or(ExpectedState::Absent, ExpectedState::Same),
             to: &change.to,
             attributes: Attributes { mode, ..Attributes::default() },
             other,
@@ -120,25 +122,29 @@ impl<'c> PreparedChange<'c> {
         }
     }
 
-    fn step(&self) -> Step<'_> {
+    fn step(&self) -> CommitStep<'_> {
         let attributes = Some(&self.attributes);
-        let bytes = |content: &'c str| Source::Bytes(content.as_bytes());
+        let bytes = |content: &'c str| ContentSource::Bytes(content.as_bytes());
         let mut rewrite = None;
         let to = match (self.to, &self.other) {
-            (NewState::File { content, .. }, _) => To::File { content: bytes(content), attributes },
-            (NewState::Mode { .. }, _) => To::Attributes(&self.attributes),
-            (NewState::Symlink { .. }, _) => To::Symlink(&self.target),
-            (NewState::Directory { .. }, _) => To::Directory { attributes },
-            (NewState::Linked { .. }, Some((with, seen))) => To::Linked { with, seen: *seen },
+            (NewState::File { content, .. }, _) => {
+                TargetState::File { content: bytes(content), attributes }
+            }
+            (NewState::Mode { .. }, _) => TargetState::Attributes(&self.attributes),
+            (NewState::Symlink { .. }, _) => TargetState::Symlink(&self.target),
+            (NewState::Directory { .. }, _) => TargetState::Directory { attributes },
+            (NewState::Linked { .. }, Some((with, seen))) => {
+                TargetState::Linked { with, seen: *seen }
+            }
             (NewState::Moved { content, .. }, Some((from, seen))) => {
                 rewrite = content
                     .as_deref()
-                    .map(|content| To::File { content: bytes(content), attributes: None });
-                To::Moved { from, seen: *seen }
+                    .map(|content| TargetState::File { content: bytes(content), attributes: None });
+                TargetState::Moved { from, seen: *seen }
             }
-            _ => To::Nothing,
+            _ => TargetState::Nothing,
         };
-        Step { rewrite, ..Step::new(self.path.clone(), self.expect, to) }
+        CommitStep { rewrite, ..CommitStep::new(self.path.clone(), self.expect, to) }
     }
 }
 

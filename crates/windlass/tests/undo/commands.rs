@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::json;
 use windlass::{Outcome, Undo};
-use windlass_core::{CallId, Checkpoint, Query};
+use windlass_core::{CallId, Checkpoint, CheckpointQuery};
 
 use crate::support::{Random, TestWorkspace, Tree, text};
 
@@ -129,7 +129,8 @@ impl<'p> CommandSession<'p> {
     /// Returns whether the changes of a call have a history; `None` if the call has no checkpoint.
     fn is_recorded(&self, call: &CallId) -> Option<bool> {
         let history = self.test.windlass.history();
-        let recorded = history.checkpoints(&Query::Call(call.clone())).expect("a history");
+        let recorded =
+            history.checkpoints(&CheckpointQuery::Call(call.clone())).expect("a history");
         let has_changes = |one: &Checkpoint| !one.changes.is_empty();
         (!recorded.is_empty()).then(|| recorded.iter().any(has_changes))
     }

@@ -10,9 +10,9 @@ use windlass::policy::Policy;
 use windlass::tool::Toolbox;
 use windlass::{Mode, Outcome, Undo};
 use windlass_core::{
-    Alteration, Altered, CallId, Clock, Engine, FileError, FileErrorKind, Files, Found, Host,
-    OpenFile, Query, Recovered, Resolved, Session, SessionId, Stat, ToolCall, ToolError, Visitor,
-    WalkOptions, WalkReport, recover,
+    Alteration, Altered, CallId, CheckpointQuery, Clock, Engine, FileError, FileErrorKind, Files,
+    FoundEntry, Host, OpenFile, Recovered, Resolved, Session, SessionId, Stat, ToolCall, ToolError,
+    Visitor, WalkOptions, WalkReport, recover,
 };
 use windlass_host::{LocalHost, RandomIds};
 use windlass_store::UndoHistory;
@@ -87,7 +87,7 @@ impl Files for FailingHost {
         self.inner.files().walk(root, options, visitors)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         self.count("look at", path)?;
         self.inner.files().look(path)
     }
@@ -237,7 +237,8 @@ fn recover_on(test: &TestWorkspace, failing: &FailingHost) -> Recovered {
 async fn un_2_unfinished_swap_of_link_and_directory_is_recovered() {
     let test = TestWorkspace::with(&[("d/e/f", "content\n"), ("other/e/f", "other\n")]);
     let recover_on = |call: &CallId| {
-        let checkpoints = test.windlass.history().checkpoints(&Query::Call(call.clone())).unwrap();
+        let checkpoints =
+            test.windlass.history().checkpoints(&CheckpointQuery::Call(call.clone())).unwrap();
         let host = LocalHost::open_with(&test.workspace(), Durability::Kernel).unwrap();
         let changes = &checkpoints.first().unwrap().changes;
         recover(host.files(), changes, &|_| unreachable!("nothing has to be restored"))

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use windlass::changes::{Query, UndoPlan};
+use windlass::changes::{CheckpointQuery, UndoPlan};
 use windlass::files::Durability;
 use windlass::policy::Policy;
-use windlass::tool::{Planned, PlannedTool, Scene, Toolbox};
-use windlass::{Context, Effects, Kinds, Mode, Outcome, Output, ToolError};
+use windlass::tool::{PlanContext, Planned, PlannedTool, Toolbox};
+use windlass::{Context, EffectKinds, Effects, Mode, Outcome, Output, ToolError};
 use windlass_core::{
-    Alteration, Altered, Clock, Engine, FileError, Files, Found, Host, OpenFile, Resolved, Session,
-    SessionId, Stat, ToolCall, Visitor, WalkOptions, WalkReport,
+    Alteration, Altered, Clock, Engine, FileError, Files, FoundEntry, Host, OpenFile, Resolved,
+    Session, SessionId, Stat, ToolCall, Visitor, WalkOptions, WalkReport,
 };
 use windlass_host::{LocalHost, RandomIds};
 use windlass_store::UndoHistory;
@@ -66,7 +66,7 @@ impl Files for CountingHost {
         self.inner.files().walk(root, options, visitors)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         *self.looks.lock().unwrap().entry(path.path.clone()).or_default() += 1;
         self.inner.files().look(path)
     }
@@ -147,12 +147,12 @@ struct Args {
 
 impl PlannedTool for InterruptedUndo {
     const NAME: &'static str = "interrupted";
-    const KINDS: Kinds = Kinds::STATE.with(Kinds::DELETE);
+    const KINDS: EffectKinds = EffectKinds::STATE.with(EffectKinds::DELETE);
     type Args = Args;
     type Plan = (UndoPlan, usize);
 
-    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError> {
-        let plan = scene.undo_plan(&Query::LastOfSession(scene.session().clone()))?;
+    fn plan(&self, args: Args, scene: &PlanContext<'_>) -> Result<Planned<Self::Plan>, ToolError> {
+        let plan = scene.undo_plan(&CheckpointQuery::LastOfSession(scene.session().clone()))?;
         let tree = windlass::effect::PathPattern::tree(scene.workspace());
         let effects = Effects::state("undo").and(windlass::effect::Effect::Delete(tree));
         Ok(Planned { effects, plan: (plan, args.change) })

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use windlass::{Mode, Outcome, Undo};
 use windlass_core::{
-    CallId, ContentHash, FileState, History as _, NewCheckpoint, NewContent, Query, RecordedChange,
-    Source,
+    CallId, CheckpointQuery, ContentHash, ContentSource, FileState, History as _, NewCheckpoint,
+    NewContent, RecordedChange,
 };
-use windlass_store::{Kind, Store, UndoHistory};
+use windlass_store::{Store, StoredKind, UndoHistory};
 
 use crate::support::{Random, TestWorkspace, text};
 
@@ -37,7 +37,8 @@ async fn removal_of_a_planted_path_is_finished_after_a_kill() {
         .await;
         assert!(!test.path(".husky").exists(), "a finished removal");
         let history = UndoHistory::open(&test.state()).unwrap();
-        let removal = history.checkpoints(&Query::Workspace(test.workspace())).unwrap().remove(0);
+        let removal =
+            history.checkpoints(&CheckpointQuery::Workspace(test.workspace())).unwrap().remove(0);
         let hash = |state: &FileState| match state {
             FileState::File { hash, .. } => Some(*hash),
             _ => None,
@@ -48,7 +49,7 @@ async fn removal_of_a_planted_path_is_finished_after_a_kill() {
             .iter()
             .map(|(hash, bytes)| NewContent {
                 hash: *hash,
-                source: Source::Bytes(bytes),
+                source: ContentSource::Bytes(bytes),
                 base: None,
             })
             .collect();
@@ -145,7 +146,7 @@ async fn a_job_ends_beside_a_call_of_its_session() {
     assert_eq!(test.text("edited"), "6\n");
     let checkpoints = UndoHistory::open(&test.state())
         .unwrap()
-        .checkpoints(&Query::Workspace(test.workspace()))
+        .checkpoints(&CheckpointQuery::Workspace(test.workspace()))
         .unwrap();
     let of = |name: &str| {
         let path = test.path(name);
@@ -163,12 +164,13 @@ async fn late_removal_leaves_files_of_other_processes() {
     let test = TestWorkspace::new();
     run_job(&test, "echo evil > .envrc").await;
     let history = UndoHistory::open(&test.state()).unwrap();
-    let removal = history.checkpoints(&Query::Workspace(test.workspace())).unwrap().remove(0);
+    let removal =
+        history.checkpoints(&CheckpointQuery::Workspace(test.workspace())).unwrap().remove(0);
     let changes = &removal.changes;
     let bytes = b"evil\n";
     let contents = [NewContent {
         hash: windlass_core::ContentHash::of(bytes),
-        source: Source::Bytes(bytes),
+        source: ContentSource::Bytes(bytes),
         base: None,
     }];
     let new = NewCheckpoint {
@@ -270,7 +272,7 @@ fn check_journal(test: TestWorkspace) -> TestWorkspace {
     let store = Store::open_read_only(&test.state()).expect("the journal");
     let mut ended = Vec::new();
     let take = |row: windlass_store::JournalRow| {
-        if row.kind == Kind::JobEnded {
+        if row.kind == StoredKind::JobEnded {
             ended.push(row.body.unwrap_or_default());
         }
     };
@@ -297,7 +299,7 @@ fn check_journal(test: TestWorkspace) -> TestWorkspace {
 /// Undoes one call: exactly, or not at all if a job has changed one of its files.
 async fn check_undo(test: &TestWorkspace, call: &CallId) {
     let history = UndoHistory::open(&test.state()).unwrap();
-    let recorded = history.checkpoints(&Query::Call(call.clone())).unwrap();
+    let recorded = history.checkpoints(&CheckpointQuery::Call(call.clone())).unwrap();
     let changes: Vec<RecordedChange> = recorded.into_iter().flat_map(|one| one.changes).collect();
     let is_file = |state: &FileState| matches!(state, FileState::File { .. } | FileState::Absent);
     let changes: Vec<&RecordedChange> =

@@ -6,13 +6,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::files::Opened;
+use windlass::files::OpenedContent;
 use windlass::{Outcome, Undo};
 use windlass_core::{
-    CallId, Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Pending,
-    Query, Recovery,
+    CallId, Checkpoint, CheckpointQuery, ContentHash, History, HistoryError, HistoryLock,
+    NewCheckpoint, PendingCheckpoint, Recovery,
 };
-use windlass_store::{Kind, UndoHistory};
+use windlass_store::{StoredKind, UndoHistory};
 
 use crate::support::TestWorkspace;
 
@@ -49,14 +49,14 @@ impl History for CopyingHistory {
     fn record<'h>(
         &'h self,
         new: &NewCheckpoint<'_>,
-    ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
+    ) -> Result<Box<dyn PendingCheckpoint + 'h>, HistoryError> {
         self.reach(KillMoment::BeforeRecord);
         let pending = self.inner.record(new)?;
         self.reach(KillMoment::AfterRecord);
         Ok(Box::new(CopyingPending { history: self, inner: pending }))
     }
 
-    fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
+    fn checkpoints(&self, query: &CheckpointQuery) -> Result<Vec<Checkpoint>, HistoryError> {
         self.inner.checkpoints(query)
     }
 
@@ -64,7 +64,7 @@ impl History for CopyingHistory {
         self.inner.undone_by(call)
     }
 
-    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+    fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> {
         self.inner.exclusive()
     }
 
@@ -75,11 +75,11 @@ impl History for CopyingHistory {
 
 struct CopyingPending<'h> {
     history: &'h CopyingHistory,
-    inner: Box<dyn Pending + 'h>,
+    inner: Box<dyn PendingCheckpoint + 'h>,
 }
 
-impl Pending for CopyingPending<'_> {
-    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+impl PendingCheckpoint for CopyingPending<'_> {
+    fn open(&self, hash: &ContentHash) -> Result<OpenedContent, HistoryError> {
         self.inner.open(hash)
     }
 
@@ -139,7 +139,7 @@ async fn build_directories_and_sources_are_both_committed_or_both_dropped() {
         let log = test.windlass.store().expect("a journal").records(None, 0, 100).expect("records");
         let logged: Vec<Recovery> = log
             .iter()
-            .filter(|row| row.kind == Kind::Recovered)
+            .filter(|row| row.kind == StoredKind::Recovered)
             .map(|row| row.body_as().expect("a body"))
             .collect();
         assert!(logged.iter().any(|body| body.text.contains(&word)), "{at:?}: {logged:?}");
@@ -164,7 +164,7 @@ async fn rolled_back_call_is_no_step_of_undo() {
     let test = test.restart();
     assert!(test.windlass.recovered().join("\n").contains("left alone"));
     assert_eq!((test.text("a").as_str(), test.path("c").exists()), ("mine\n", false));
-    let query = Query::Call(cut_off.call);
+    let query = CheckpointQuery::Call(cut_off.call);
     assert_eq!(test.windlass.history().checkpoints(&query).expect("a history"), []);
     assert_eq!(test.undo(Undo::Last).await.outcome, Outcome::Ok);
     assert_eq!((test.text("a").as_str(), test.path("earlier").exists()), ("mine\n", false));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::changes::Query;
+use windlass::changes::CheckpointQuery;
 use windlass::event::{EventKind, Subscription};
 use windlass::hooks::{Hook, HookAnswer, HookEvent};
 use windlass::policy::Secrets;
@@ -66,7 +66,7 @@ async fn undo_apply_and_restore_publish_events() {
     assert_eq!(restored.outcome, Outcome::Ok, "{}", text(&restored));
     assert_eq!(next_call_events(&mut events).await, ["started restore", "ok restore"]);
     assert_eq!((test.text("a.txt"), test.text("held.txt")), ("one\n".into(), "held\n".into()));
-    let changes = windlass.history().checkpoints(&Query::Session(person.id().clone()));
+    let changes = windlass.history().checkpoints(&CheckpointQuery::Session(person.id().clone()));
     assert_eq!(changes.expect("a history").len(), 3, "each of them can be undone");
 }
 

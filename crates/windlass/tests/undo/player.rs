@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass::changes::Query;
+use windlass::changes::CheckpointQuery;
 use windlass::session::CallId;
 use windlass::{Outcome, Session, ToolCall, quote};
 
@@ -72,7 +72,7 @@ impl<'p> Player<'p> {
 
     /// Checks that the history has exactly the calls whose changes are in effect: no failed call, and no call twice.
     pub(super) fn check_record(&self) {
-        let query = Query::Session(self.session.id().clone());
+        let query = CheckpointQuery::Session(self.session.id().clone());
         let found = self.test.windlass.history().checkpoints(&query).expect("a history");
         let mut recorded: Vec<&CallId> = found
             .iter()

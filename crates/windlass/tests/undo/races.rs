@@ -5,13 +5,13 @@ use std::sync::{Arc, Barrier};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use windlass::changes::{Query, UndoPlan};
+use windlass::changes::{CheckpointQuery, UndoPlan};
 use windlass::files::Durability;
 use windlass::journal::DrainAtClose;
 use windlass::session::CallId;
-use windlass::tool::{Planned, PlannedTool, Scene};
+use windlass::tool::{PlanContext, Planned, PlannedTool};
 use windlass::{
-    Context, Effects, Kinds, Mode, Outcome, Output, Session, ToolError, Undo, Windlass,
+    Context, EffectKinds, Effects, Mode, Outcome, Output, Session, ToolError, Undo, Windlass,
 };
 
 use crate::support::{TestWorkspace, text};
@@ -52,7 +52,7 @@ fn run_both<A: Send, B: Send>(
 
 /// Lists the recorded undos of a call.
 fn undos_of(test: &TestWorkspace, call: &CallId) -> Vec<CallId> {
-    let all = test.windlass.history().checkpoints(&Query::Workspace(test.workspace()));
+    let all = test.windlass.history().checkpoints(&CheckpointQuery::Workspace(test.workspace()));
     let all = all.expect("a history").into_iter();
     all.filter(|one| one.origin.undoes.contains(call)).map(|one| one.origin.call).collect()
 }
@@ -91,12 +91,16 @@ struct NoArguments {}
 
 impl PlannedTool for PerformTwice {
     const NAME: &'static str = "twice";
-    const KINDS: Kinds = Kinds::STATE;
+    const KINDS: EffectKinds = EffectKinds::STATE;
     type Args = NoArguments;
     type Plan = UndoPlan;
 
-    fn plan(&self, _: NoArguments, scene: &Scene<'_>) -> Result<Planned<UndoPlan>, ToolError> {
-        let plan = scene.undo_plan(&Query::LastOfSession(scene.session().clone()))?;
+    fn plan(
+        &self,
+        _: NoArguments,
+        scene: &PlanContext<'_>,
+    ) -> Result<Planned<UndoPlan>, ToolError> {
+        let plan = scene.undo_plan(&CheckpointQuery::LastOfSession(scene.session().clone()))?;
         Ok(Planned { effects: Effects::state("undo"), plan })
     }
 

@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use serde_json::json;
-use windlass::process::{Confinement, Level, ProcessSettings};
+use windlass::process::{Confinement, ProcessSettings, SandboxLevel};
 use windlass::{CallResult, Outcome, Undo};
-use windlass_core::{Query, WithoutHistory};
+use windlass_core::{ChangeWithoutHistory, CheckpointQuery};
 
 use crate::support::{TestWorkspace, text};
 
@@ -83,7 +83,7 @@ async fn undo_tool_names_skipped_changes_to_a_model() {
 #[tokio::test]
 async fn a_command_without_tracking_is_named() {
     let test = TestWorkspace::with_builder(&[], |builder| {
-        let confinement = Confinement { level: Level::Off, ..Confinement::default() };
+        let confinement = Confinement { level: SandboxLevel::Off, ..Confinement::default() };
         builder.processes(ProcessSettings { confinement, ..ProcessSettings::default() })
     });
     let written = test.call_ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
@@ -131,7 +131,7 @@ async fn caches_are_not_the_last_change() {
     let test = TestWorkspace::with(&[(".gitignore", "__pycache__\n"), ("__pycache__/m.pyc", "1")]);
     test.call_ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
     test.call_ok("bash", json!({"command": "echo 2 > __pycache__/m.pyc; cat a.txt"})).await;
-    let query = Query::Workspace(test.workspace());
+    let query = CheckpointQuery::Workspace(test.workspace());
     let recorded = test.windlass.history().checkpoints(&query).expect("a history");
     assert_eq!(recorded.len(), 1, "{recorded:?}");
     assert_eq!(test.undo(Undo::Last).await.outcome, Outcome::Ok);
@@ -143,9 +143,10 @@ async fn changes_without_history_are_known_after_a_restart() {
     let test = TestWorkspace::with(WITH_MODULES);
     test.call_ok("bash", json!({"command": "echo 123 > node_modules/new"})).await;
     let test = test.restart();
-    let query = Query::LastOfWorkspace(test.workspace());
+    let query = CheckpointQuery::LastOfWorkspace(test.workspace());
     let recorded = test.windlass.history().checkpoints(&query).expect("a history");
-    let [WithoutHistory::BuildDirectory(built)] = recorded[0].without_history.as_slice() else {
+    let [ChangeWithoutHistory::BuildDirectory(built)] = recorded[0].without_history.as_slice()
+    else {
         panic!("{recorded:?}");
     };
     assert_eq!((built.path.clone(), built.files, built.bytes), (test.path("node_modules"), 1, 4));
@@ -202,9 +203,9 @@ async fn files_changed_by_a_job_are_named() {
     for job in test.session.all_jobs() {
         job.wait().await;
     }
-    let query = Query::LastOfWorkspace(test.workspace());
+    let query = CheckpointQuery::LastOfWorkspace(test.workspace());
     let recorded = test.windlass.history().checkpoints(&query).expect("a history");
-    let expected = [WithoutHistory::Direct(test.path("by_job"))];
+    let expected = [ChangeWithoutHistory::Direct(test.path("by_job"))];
     assert_eq!(recorded[0].without_history, expected, "what a call wrote meanwhile has a history");
     let words = [job.call.as_str(), "no history", "by_job (changed by a job)"];
     assert_refused(&test.undo(Undo::Call(job.call.clone())).await, &words);

@@ -14,7 +14,7 @@ fn read(value: &Value) -> Vec<String> {
     asked.into_iter().map(shown).collect()
 }
 
-fn shown(asked: Asked) -> String {
+fn shown(asked: RequestedCall) -> String {
     let (format, id) = (asked.format.name(), |id: Option<String>| id.unwrap_or("-".into()));
     match asked.call {
         Ok(call) => format!("{format} {} {} {}", id(call.id), call.name, call.input),
@@ -232,10 +232,10 @@ proptest! {
             .collect();
         let written = calls.iter().zip(&formats).map(|(call, format)| write_call(*format, call));
         let read = read_calls(written.collect()).unwrap();
-        let wanted: Vec<Asked> = calls
+        let wanted: Vec<RequestedCall> = calls
             .into_iter()
             .zip(formats)
-            .map(|(call, format)| Asked { format, call: Ok(call) })
+            .map(|(call, format)| RequestedCall { format, call: Ok(call) })
             .collect();
         prop_assert_eq!(read, wanted);
     }

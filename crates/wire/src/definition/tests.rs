@@ -4,16 +4,16 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::check_definition;
-use windlass_core::{About, Kinds, testing::MockTool};
+use windlass_core::{EffectKinds, ToolDetails, testing::MockTool};
 
-fn spec(name: &str, schema: Value) -> Spec {
+fn spec(name: &str, schema: Value) -> ToolSpec {
     let description = format!("What {name} does. ").repeat(60);
-    Spec::new(name.to_owned(), description, schema, Kinds::READ | Kinds::NET)
-        .with_about(About::titled("A title"))
+    ToolSpec::new(name.to_owned(), description, schema, EffectKinds::READ | EffectKinds::NET)
+        .with_about(ToolDetails::titled("A title"))
 }
 
 /// Tools with realistic schemas, each with something that at least one provider refuses.
-fn specs() -> Vec<Spec> {
+fn specs() -> Vec<ToolSpec> {
     vec![
         spec("nothing", json!({"type": "object", "properties": {}})),
         spec("untyped", json!(true)),
@@ -92,7 +92,7 @@ fn the_same_tools_give_the_same_bytes() {
 
 #[test]
 fn lists_have_the_shape_of_their_format() {
-    let tool = windlass_core::Handle::from(MockTool::named("deploy"));
+    let tool = windlass_core::ToolHandle::from(MockTool::named("deploy"));
     let specs = [tool.spec()];
     let declaration = json!({"name": "deploy", "description": "A tool for tests."});
     let schema = json!({"type": "object", "properties": {}});

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Checks the translation of one parameter.
-fn check(rules: Rules, parameter: &Value, wanted: &Value) {
+fn check(rules: SchemaKeywords, parameter: &Value, wanted: &Value) {
     let schema = json!({"type": "object", "properties": {"p": parameter}});
     assert_eq!(&subset(&schema, rules)["properties"]["p"], wanted, "{parameter}");
 }
@@ -17,7 +17,7 @@ fn anthropic_takes_all_but_references() {
         json!({"type": "object", "additionalProperties": false, "properties": {"a": {}}}),
         json!({"allOf": [{"minimum": 1}], "if": {}, "then": {}}),
     ] {
-        check(Rules::ANTHROPIC, &parameter, &parameter);
+        check(SchemaKeywords::ANTHROPIC, &parameter, &parameter);
     }
 }
 
@@ -47,7 +47,7 @@ fn openai_takes_choices_but_no_other_combination() {
         (json!({"not": {"const": 1}}), json!({})),
         (json!(true), json!({})),
     ] {
-        check(Rules::OPENAI, &given, &wanted);
+        check(SchemaKeywords::OPENAI, &given, &wanted);
     }
 }
 
@@ -100,7 +100,7 @@ fn gemini_takes_openapi() {
         ),
         (json!({"type": "null"}), json!({"type": "string", "nullable": true})),
     ] {
-        check(Rules::GEMINI, &given, &wanted);
+        check(SchemaKeywords::GEMINI, &given, &wanted);
     }
 }
 
@@ -115,7 +115,7 @@ fn alternatives_at_the_root_become_one_object() {
         ],
     });
     assert_eq!(
-        subset(&schema, Rules::ANTHROPIC),
+        subset(&schema, SchemaKeywords::ANTHROPIC),
         json!({
             "type": "object",
             "properties": {
@@ -131,7 +131,7 @@ fn alternatives_at_the_root_become_one_object() {
 #[test]
 fn no_parameters_are_still_an_object() {
     for schema in [json!({}), json!(true), json!({"type": "object"}), json!({"enum": [1]})] {
-        for rules in [Rules::ANTHROPIC, Rules::OPENAI, Rules::GEMINI] {
+        for rules in [SchemaKeywords::ANTHROPIC, SchemaKeywords::OPENAI, SchemaKeywords::GEMINI] {
             assert_eq!(subset(&schema, rules), json!({"type": "object", "properties": {}}));
         }
     }

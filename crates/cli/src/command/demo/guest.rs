@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use windlass::people::{Answer, ApprovalRequest, Attendant, Reply};
+use windlass::people::{Answer, ApprovalRequest, Attendant, AttendantReply};
 use windlass::tool::BoxFuture;
 
 use crate::person::{self, Person};
@@ -38,12 +38,15 @@ impl Guest {
 }
 
 impl Attendant for Guest {
-    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    fn approve<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+    ) -> BoxFuture<'a, AttendantReply<Answer>> {
         let question = person::approval_prompt(request, self.0.paint);
         self.0.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
         match &self.0.person {
             Some(person) => person.approve(request),
-            None => Box::pin(std::future::ready(Reply::Answered(Answer::allow()))),
+            None => Box::pin(std::future::ready(AttendantReply::Answered(Answer::allow()))),
         }
     }
 }

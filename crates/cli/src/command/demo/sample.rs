@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use windlass::Mode;
 use windlass::quote;
-use windlass_hub::{ConfigOverrides, Hub, OnWarning, People, Places, Settings, Workspace};
+use windlass_hub::{ConfigOverrides, Hub, HubSettings, OnWarning, People, Places, Workspace};
 
 use crate::scratch::Scratch;
 use crate::terminal;
@@ -73,7 +73,7 @@ impl Sample {
     /// Opens the project in this mode, as every command does, but without the person's configuration, state and environment.
     pub(super) fn open_workspace(&self, mode: Mode, people: People) -> Result<Arc<Workspace>> {
         let overrides = ConfigOverrides { mode: Some(mode), ..ConfigOverrides::default() };
-        Ok(Hub::new(Settings { overrides, people, ..self.settings() }).open(&self.project)?)
+        Ok(Hub::new(HubSettings { overrides, people, ..self.settings() }).open(&self.project)?)
     }
 
     /// Returns a hub for reading the journal.
@@ -82,12 +82,12 @@ impl Sample {
     }
 
     /// Returns a hub's settings with the sample project's own state and data directories.
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> HubSettings {
         let data = Some(self.path().join("data"));
-        Settings {
+        HubSettings {
             places: Places { data, ..Places::default() },
             on_warning: OnWarning::call(terminal::print_to_stderr),
-            ..Settings::new(self.state())
+            ..HubSettings::new(self.state())
         }
     }
 

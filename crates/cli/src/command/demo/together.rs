@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::json;
-use windlass::journal::Kind;
+use windlass::journal::StoredKind;
 use windlass::session::CallId;
 use windlass::{CallResult, Mode, Outcome, ToolCall};
 
@@ -56,13 +56,14 @@ pub(super) async fn run(tour: &mut Tour<'_>) -> Result<StepEnd> {
 fn ran_together(engine: &TourEngine, calls: &[&CallId]) -> Result<bool> {
     let Some(store) = engine.workspace.store() else { return Ok(false) };
     let rows = store.records(Some(engine.session.id()), 0, 1_000)?;
-    let numbers = |kind: Kind| {
+    let numbers = |kind: StoredKind| {
         let of_calls = rows.iter().filter(move |row| {
             row.kind == kind && row.call.as_ref().is_some_and(|call| calls.contains(&call))
         });
         of_calls.map(|row| row.seq)
     };
-    let (last_begun, first_ended) = (numbers(Kind::Started).max(), numbers(Kind::Finished).min());
-    let are_all = numbers(Kind::Started).count() == calls.len();
+    let (last_begun, first_ended) =
+        (numbers(StoredKind::Started).max(), numbers(StoredKind::Finished).min());
+    let are_all = numbers(StoredKind::Started).count() == calls.len();
     Ok(are_all && last_begun.zip(first_ended).is_some_and(|(begun, ended)| begun < ended))
 }

@@ -1,7 +1,8 @@
 //! Descriptions of records that are neither the start nor the end of a call: approvals, questions, messages, model requests, state, tasks.
 
 use windlass::journal::{
-    ApprovalAsked, JournalRow, Kind, MessageNote, QuestionAsked, RequestNote, StateNote, TaskNote,
+    ApprovalAsked, JournalRow, MessageNote, QuestionAsked, RequestNote, StateNote, StoredKind,
+    TaskNote,
 };
 use windlass::people::{ApprovalAnswered, QuestionAnswered};
 use windlass::quote;
@@ -12,16 +13,16 @@ use crate::terminal::Paint;
 /// Describes such a record on one line; `None` for other kinds, or if the record's session was deleted.
 pub(super) fn describe(row: &JournalRow, paint: Paint) -> Option<String> {
     Some(match row.kind {
-        Kind::Approval => approval_asked(&row.body_as()?, paint),
-        Kind::ApprovalAnswered => approval_answered(&row.body_as()?, paint),
-        Kind::Question => {
+        StoredKind::Approval => approval_asked(&row.body_as()?, paint),
+        StoredKind::ApprovalAnswered => approval_answered(&row.body_as()?, paint),
+        StoredKind::Question => {
             let body: QuestionAsked = row.body_as()?;
             let texts: Vec<&str> = body.questions.iter().map(|one| one.question.as_str()).collect();
             let (tool, texts) =
                 (bold_visible(&body.tool, paint), one_line(&texts.join(" / ").into()));
             format!("{} {tool} {texts}  {}", paint.yellow("?"), paint.dim(body.id.as_str()))
         }
-        Kind::QuestionAnswered => {
+        StoredKind::QuestionAnswered => {
             let body: QuestionAnswered = row.body_as()?;
             let said =
                 body.answer.selections.iter().flat_map(|one| one.selected.iter().chain(&one.other));
@@ -33,21 +34,21 @@ pub(super) fn describe(row: &JournalRow, paint: Paint) -> Option<String> {
                 answerer(&body.answer.who, body.id.as_str(), paint)
             )
         }
-        Kind::Message => {
+        StoredKind::Message => {
             let MessageNote { role, name, text, .. } = row.body_as()?;
             let name = name.map(|name| format!(" {}", quote::visible(&name))).unwrap_or_default();
             format!("{} {}", paint.bold(&format!("{role}{name}:")), one_line(&text.into()))
         }
-        Kind::Request => {
+        StoredKind::Request => {
             let RequestNote { model, messages, tools, .. } = row.body_as()?;
             let (model, messages, tools) = (quote::visible(&model), messages.len(), tools.len());
             paint.dim(&format!("→ {model}: {messages} messages, {tools} tools"))
         }
-        Kind::State => {
+        StoredKind::State => {
             let StateNote { key, value, .. } = row.body_as()?;
             format!("{} {} {}", paint.dim("state"), bold_visible(&key, paint), one_line(&value))
         }
-        Kind::Task => {
+        StoredKind::Task => {
             let TaskNote { task, state, text, .. } = row.body_as()?;
             let text = text.map(|text| format!("  {}", one_line(&text.into()))).unwrap_or_default();
             format!("{} {} {}{text}", paint.dim("task"), bold_visible(&task, paint), state.as_str())
@@ -95,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    fn row(kind: Kind, body: Option<&Value>) -> JournalRow {
+    fn row(kind: StoredKind, body: Option<&Value>) -> JournalRow {
         JournalRow {
             seq: 1,
             at: SystemTime::UNIX_EPOCH,
@@ -115,39 +116,39 @@ mod tests {
         let paint = Paint::none();
         for (kind, body, line) in [
             (
-                Kind::Approval,
+                StoredKind::Approval,
                 json!({"id": "a1", "call": "c1", "tool": "bash", "input": {"command": "make"},
                     "by": {"by": "mode", "mode": "ask"}, "risk": "low"}),
                 r#"? bash {"command":"make"}  mode ask  a1"#,
             ),
             (
-                Kind::ApprovalAnswered,
+                StoredKind::ApprovalAnswered,
                 json!({"id": "a1", "tool": "bash", "allowed": false, "scope": "once", "reason": "no\nnever"}),
                 "! bash denied (once): no never  a person  a1",
             ),
             (
-                Kind::Question,
+                StoredKind::Question,
                 json!({"id": "q1", "call": "c1", "tool": "ask", "questions": [{"question": "Which?", "options": []}]}),
                 "? ask Which?  q1",
             ),
             (
-                Kind::QuestionAnswered,
+                StoredKind::QuestionAnswered,
                 json!({"id": "q1", "call": "c1", "tool": "ask", "answer": {"selections": [{"selected": ["a"], "other": "b"}]}}),
                 "! a, b  a person  q1",
             ),
             (
-                Kind::Message,
+                StoredKind::Message,
                 json!({"role": "agent", "name": "x", "text": "hi\u{1b}"}),
                 "agent x: hi\\x1b",
             ),
             (
-                Kind::Request,
+                StoredKind::Request,
                 json!({"model": "m", "messages": [{}], "tools": ["a", "b"]}),
                 "→ m: 1 messages, 2 tools",
             ),
-            (Kind::State, json!({"key": "todo", "value": [1]}), "state todo [1]"),
+            (StoredKind::State, json!({"key": "todo", "value": [1]}), "state todo [1]"),
             (
-                Kind::Task,
+                StoredKind::Task,
                 json!({"task": "k1", "state": "failed", "text": "why"}),
                 "task k1 failed  why",
             ),

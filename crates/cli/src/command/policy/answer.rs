@@ -15,7 +15,8 @@ use serde_json::Value;
 use windlass::effect::Effect;
 use windlass::journal::utc;
 use windlass::people::{
-    Answer, Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Scope, Settled,
+    Answer, Approval, ApprovalFile, ApprovalState, Inquiry as _, InquiryBook as _, InquiryState,
+    Scope,
 };
 use windlass::session::ApprovalId;
 use windlass::tool::Overrides;
@@ -35,7 +36,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
     let question = find_approval(global, &book, id)?;
     check_scope(&question, answer)?;
     // Opening the workspace recovers changes that a killed process was committing; only then is it known whether they were made.
-    let may_be_committed = question.has_run && question.settled == Settled::Allowed;
+    let may_be_committed = question.has_run && question.settled == ApprovalState::Allowed;
     if !may_be_committed {
         check_answerable(global, &book, &question, answer)?;
     }
@@ -228,7 +229,7 @@ fn is_interrupted_answer(
     approval: &Approval,
     answer: &Answer,
 ) -> Result<bool> {
-    let is_same = (approval.settled == Settled::Allowed) == answer.is_yes()
+    let is_same = (approval.settled == ApprovalState::Allowed) == answer.is_yes()
         && (answer.input.is_none() || answer.input == approval.edited);
     let is_in_progress = book.is_held(approval.id.as_str()).map_err(|why| anyhow!(why))?;
     Ok(is_same && approval.can_be_resumed(SystemTime::now()) && !is_in_progress)
@@ -238,7 +239,7 @@ fn is_interrupted_answer(
 fn forget_unused_answer(global: &Global, book: &ApprovalFile, question: &Approval) -> Result<()> {
     // An approval that is open again waits for another answer.
     let is_unused = |one: &Approval| {
-        one.id == question.id && one.scope == Scope::Once && one.settled != Settled::Pending
+        one.id == question.id && one.scope == Scope::Once && one.settled != ApprovalState::Pending
     };
     let is_unused = book.list().map_err(|why| anyhow!(why))?.iter().any(is_unused);
     if is_unused && remove(book, &question.id)? {

@@ -6,7 +6,9 @@ use std::time::SystemTime;
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use windlass::journal::utc;
-use windlass::people::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Settled};
+use windlass::people::{
+    Approval, ApprovalFile, ApprovalState, Inquiry as _, InquiryBook as _, InquiryState,
+};
 use windlass::quote;
 
 use crate::options::Global;
@@ -48,17 +50,17 @@ fn state(approval: &Approval) -> &'static str {
         return "expired";
     }
     match approval.settled {
-        Settled::Pending => "open",
-        Settled::Allowed => "allowed",
-        Settled::Denied(_) => "denied",
+        ApprovalState::Pending => "open",
+        ApprovalState::Allowed => "allowed",
+        ApprovalState::Denied(_) => "denied",
     }
 }
 
 /// Returns an approval as its JSON object.
 fn as_json(approval: &Approval) -> Value {
     let why = match &approval.settled {
-        Settled::Denied(why) => Some(why),
-        Settled::Pending | Settled::Allowed => None,
+        ApprovalState::Denied(why) => Some(why),
+        ApprovalState::Pending | ApprovalState::Allowed => None,
     };
     json!({
         "id": approval.id, "state": state(approval), "why": why, "scope": approval.scope,
@@ -107,7 +109,7 @@ fn table(approvals: &[Approval], paint: Paint) -> String {
 fn row(approval: &Approval) -> ([String; 7], Vec<String>) {
     // An open approval has no scope yet; its answer goes to the session that asked.
     let (scope, whose) = match (&approval.settled, approval.scope) {
-        (Settled::Pending, _) => ("-".to_owned(), format!("session {}", approval.session)),
+        (ApprovalState::Pending, _) => ("-".to_owned(), format!("session {}", approval.session)),
         (_, scope @ windlass::people::Scope::Project) => {
             (scope.to_string(), format!("in {}", quote::path(&approval.workspace)))
         }
@@ -117,7 +119,7 @@ fn row(approval: &Approval) -> ([String; 7], Vec<String>) {
         (_, scope) => (scope.to_string(), format!("session {}", approval.session)),
     };
     let why = match &approval.settled {
-        Settled::Denied(why) if !why.is_empty() => format!("  # {why}"),
+        ApprovalState::Denied(why) if !why.is_empty() => format!("  # {why}"),
         _ => String::new(),
     };
     let mut details = details(approval).into_iter();
@@ -143,7 +145,7 @@ pub(super) fn call_text(approval: &Approval) -> Option<String> {
 /// counted.
 fn details(approval: &Approval) -> Vec<String> {
     let call = call_text(approval);
-    if approval.settled == Settled::Allowed && !approval.rules.is_empty() {
+    if approval.settled == ApprovalState::Allowed && !approval.rules.is_empty() {
         let rules = approval.rules.iter().map(|rule| format!("the rule `{rule}`"));
         return rules.chain(call).collect();
     }

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use windlass::people::{Approval, Difference, HeldDifference, Settled};
+use windlass::people::{Approval, ApprovalState, Difference, HeldDiff};
 use windlass::quote;
-use windlass::tool::diff::Look;
+use windlass::tool::diff::DiffFormat;
 use windlass_hub::{Hub, Recording, Workspace};
 
 use super::{answer, approvals};
@@ -20,12 +20,12 @@ async fn changes_of_approval(
     global: &Global,
     windlass: &Workspace,
     question: &Approval,
-) -> Result<HeldDifference> {
+) -> Result<HeldDiff> {
     let id = quote::visible(question.id.as_str());
     if let Some(held) = windlass.engine().held_changes(&question.id).await? {
         return Ok(held);
     }
-    if question.has_run || question.settled != Settled::Pending {
+    if question.has_run || question.settled != ApprovalState::Pending {
         bail!("`{id}` is not open, or what its command changed is not held any more");
     }
     let Some(input) = question.input.clone() else {
@@ -39,7 +39,7 @@ async fn changes_of_approval(
     if changes.is_empty() {
         bail!("what `{id}` would change is not known before it runs");
     }
-    Ok(HeldDifference { files: changes.to_vec(), ..HeldDifference::default() })
+    Ok(HeldDiff { files: changes.to_vec(), ..HeldDiff::default() })
 }
 
 /// Prints the diff, and a note for each file that has changed since the command ran.
@@ -47,14 +47,15 @@ pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
     let book = approvals::book(global)?;
     let question = answer::find_approval(global, &book, id)?;
     let settings = setup::settings(global, Recording::Brief)?;
-    let HeldDifference { files: changes, built, changed_since } = block_on(async {
+    let HeldDiff { files: changes, built, changed_since } = block_on(async {
         let windlass = Hub::new(settings).open(&question.workspace)?;
         changes_of_approval(global, &windlass, &question).await
     })??;
     if global.json {
         let workspace = question.workspace.as_path();
         let whole =
-            Difference::between(&changes, &built, workspace, &Look::plain().whole(), None).whole;
+            Difference::between(&changes, &built, workspace, &DiffFormat::plain().whole(), None)
+                .whole;
         let files: Vec<_> = changes
             .iter()
             .map(|one| json!({"path": quote::path(&one.path), "change": one.verb, "detail": one.detail}))
@@ -66,7 +67,7 @@ pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let paint = Paint::of(global);
-    let look = if paint.is_on() { Look::colour() } else { Look::plain() };
+    let look = if paint.is_on() { DiffFormat::colour() } else { DiffFormat::plain() };
     let look = look.words(paint.is_on()).whole();
     let workspace = question.workspace.as_path();
     let tool = paint.bold(&quote::visible(&question.tool));

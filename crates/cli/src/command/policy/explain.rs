@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use windlass::effect::Effect;
-use windlass::people::{Approval, Settled};
-use windlass::policy::{Decision, Keep, Verdict};
+use windlass::people::{Approval, ApprovalState};
+use windlass::policy::{Decision, KeptChanges, Verdict};
 use windlass::{ToolCall, Windlass};
 use windlass_hub::Recording;
 
@@ -47,13 +47,13 @@ pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode
 fn apply_answer(explanation: &mut Value, answer: &Approval) {
     let Approval { id, scope, .. } = answer;
     let (decision, rule) = match &answer.settled {
-        Settled::Denied(why) if why.is_empty() => {
+        ApprovalState::Denied(why) if why.is_empty() => {
             (Decision::Deny, format!("a person said no before, in {id}"))
         }
-        Settled::Denied(why) => {
+        ApprovalState::Denied(why) => {
             (Decision::Deny, format!("a person said no before, in {id}: {why}"))
         }
-        Settled::Allowed | Settled::Pending => {
+        ApprovalState::Allowed | ApprovalState::Pending => {
             (Decision::Allow, format!("a person said yes before, in {id} ({scope})"))
         }
     };
@@ -77,7 +77,7 @@ fn explanation(windlass: &Windlass, verdict: &Verdict) -> Value {
     if verdict.decision() == Decision::Ask {
         answer["when"] = json!(verdict.when());
     }
-    if verdict.keeps() == Keep::Nothing {
+    if verdict.keeps() == KeptChanges::Nothing {
         answer["keeps"] = json!(verdict.keeps());
     }
     if let Some(because) = verdict.because() {

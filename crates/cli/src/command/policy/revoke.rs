@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use serde_json::json;
-use windlass::people::{Approval, ApprovalFile, Book as _, Settled};
+use windlass::people::{Approval, ApprovalFile, ApprovalState, InquiryBook as _};
 use windlass::quote;
 use windlass::session::ApprovalId;
 use windlass_hub::{Hub, Recording};
@@ -81,7 +81,7 @@ impl ForgottenCounts {
     fn count(&mut self, one: &Approval, removal: Removal) {
         let counted = match (removal, &one.settled) {
             (Removal::WithChanges, _) => &mut self.with_changes,
-            (Removal::RecordOnly, Settled::Pending) => &mut self.questions,
+            (Removal::RecordOnly, ApprovalState::Pending) => &mut self.questions,
             (Removal::RecordOnly, _) => &mut self.answers,
         };
         *counted += 1;

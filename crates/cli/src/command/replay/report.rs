@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use windlass::changes::FileState;
 use windlass::quote;
-use windlass::tool::diff::{Diff, Look, Version, render, render_file};
+use windlass::tool::diff::{Diff, DiffFormat, FileVersion, render, render_file};
 
 use super::compare::{Difference, FileDifference, Replayed};
 use crate::command::log;
@@ -70,7 +70,7 @@ pub(super) fn print_call(global: &Global, call: &RecordedCall, replayed: &Replay
 
 /// Returns the differences of a call as indented text.
 fn differences_text(difference: &Difference, paint: Paint) -> String {
-    let look = if paint.is_on() { Look::colour().words(true) } else { Look::plain() };
+    let look = if paint.is_on() { DiffFormat::colour().words(true) } else { DiffFormat::plain() };
     let mut text = String::new();
     if let Some((was, now)) = &difference.shell {
         let (was, now) = (quote::visible(was), quote::visible(now));
@@ -94,7 +94,7 @@ fn differences_text(difference: &Difference, paint: Paint) -> String {
 }
 
 /// Returns the difference of a file: both states, and a diff if both contents are known.
-fn file_difference_text(file: &FileDifference, look: &Look) -> String {
+fn file_difference_text(file: &FileDifference, look: &DiffFormat) -> String {
     let name = quote::path(&file.path);
     let facts = format!(
         "{name}: was {}, is {}\n",
@@ -103,7 +103,7 @@ fn file_difference_text(file: &FileDifference, look: &Look) -> String {
     );
     let (Some(was), Some(now)) = (&file.was_content, &file.now_content) else { return facts };
     let shown = PathBuf::from(name.into_owned());
-    let (was, now) = (Version::of(&shown, was), Version::of(&shown, now));
+    let (was, now) = (FileVersion::of(&shown, was), FileVersion::of(&shown, now));
     format!("{facts}{}\n", render_file(Some(&was), Some(&now), look))
 }
 

@@ -7,17 +7,20 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::{Step, beside};
+use super::{CommitStep, beside};
 use crate::{
-    Alteration, Attributes, Expect, FileError, FileErrorKind, FileKind, FileState, Files,
-    RecordedChange, Stat, To,
+    Alteration, Attributes, ExpectedState, FileError, FileErrorKind, FileKind, FileState, Files,
+    RecordedChange, Stat, TargetState,
 };
 
 /// Permissions that an owner needs to change names in a directory: write and search.
 const OWNER_WRITE_SEARCH: u32 = 0o300;
 
 /// Records the time of each directory in which steps change names, and its mode if that forbids changes.
-pub(super) fn record_directories(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChange> {
+pub(super) fn record_directories(
+    files: &dyn Files,
+    steps: &[CommitStep<'_>],
+) -> Vec<RecordedChange> {
     let own: HashSet<&Path> = steps.iter().map(|step| step.path.path.as_path()).collect();
     let mut known: HashSet<&Path> = HashSet::new();
     let mut around = Vec::new();
@@ -64,7 +67,7 @@ pub(super) fn record_directories(files: &dyn Files, steps: &[Step<'_>]) -> Vec<R
 /// Returns the directories of the workspace above the path of a step, inner ones first.
 fn parents_in_workspace<'s>(
     files: &dyn Files,
-    step: &'s Step<'_>,
+    step: &'s CommitStep<'_>,
 ) -> impl Iterator<Item = &'s Path> {
     let is_below =
         |above: &&Path| *above != files.workspace() && above.starts_with(files.workspace());
@@ -72,11 +75,11 @@ fn parents_in_workspace<'s>(
 }
 
 /// Returns the directories in which a step changes names.
-fn directories_of<'s>(step: &'s Step<'_>) -> impl Iterator<Item = &'s Path> {
-    let is_own = !matches!(step.to, To::Attributes(_));
+fn directories_of<'s>(step: &'s CommitStep<'_>) -> impl Iterator<Item = &'s Path> {
+    let is_own = !matches!(step.to, TargetState::Attributes(_));
     let own = step.path.path.parent().filter(|_| is_own);
     let from = match step.to {
-        To::Moved { from, .. } => from.path.parent(),
+        TargetState::Moved { from, .. } => from.path.parent(),
         _ => None,
     };
     own.into_iter().chain(from)
@@ -99,10 +102,12 @@ impl FinalAttributes {
     /// Returns the step as it is first performed: a new directory is writable until everything is in it.
     pub(super) fn writable_new<'s>(
         &mut self,
-        step: &Step<'s>,
+        step: &CommitStep<'s>,
         open: &'s mut Attributes,
-    ) -> Step<'s> {
-        let To::Directory { attributes: Some(wanted) } = step.to else { return step.clone() };
+    ) -> CommitStep<'s> {
+        let TargetState::Directory { attributes: Some(wanted) } = step.to else {
+            return step.clone();
+        };
         let is_closed =
             wanted.mode.is_some_and(|mode| mode & OWNER_WRITE_SEARCH != OWNER_WRITE_SEARCH);
         if !is_closed && wanted.modified.is_none() {
@@ -112,22 +117,22 @@ impl FinalAttributes {
         let last = Attributes { mode, modified, ..Attributes::default() };
         self.0.push((step.path.path.clone(), last));
         *open = Attributes { mode: mode.map(|mode| mode | OWNER_WRITE_SEARCH), ..wanted.clone() };
-        Step { to: To::Directory { attributes: Some(open) }, ..step.clone() }
+        CommitStep { to: TargetState::Directory { attributes: Some(open) }, ..step.clone() }
     }
 
     /// Makes the directories of a refused step writable, if their mode is the cause. Returns whether another try makes sense.
     pub(super) fn make_parents_writable(
         &mut self,
         files: &dyn Files,
-        step: &Step<'_>,
-        all: &[Step<'_>],
+        step: &CommitStep<'_>,
+        all: &[CommitStep<'_>],
         error: &FileError,
     ) -> bool {
         if !step.opens_directories || !matches!(error.kind, FileErrorKind::Permission) {
             return false;
         }
         let from = match step.to {
-            To::Moved { from, .. } => from.path.parent(),
+            TargetState::Moved { from, .. } => from.path.parent(),
             _ => None,
         };
         // Outer directories first, since the path leads through them.
@@ -141,22 +146,27 @@ impl FinalAttributes {
     }
 
     /// Makes one directory writable, and notes its mode for the end. Returns whether it was changed.
-    fn make_writable(&mut self, files: &dyn Files, directory: &Path, all: &[Step<'_>]) -> bool {
+    fn make_writable(
+        &mut self,
+        files: &dyn Files,
+        directory: &Path,
+        all: &[CommitStep<'_>],
+    ) -> bool {
         let place = beside(files, directory);
         let Ok(Stat { mode, fingerprint, .. }) = files.stat(&place) else { return false };
         if mode & OWNER_WRITE_SEARCH == OWNER_WRITE_SEARCH {
             return false;
         }
         let open = Attributes { mode: Some(mode | OWNER_WRITE_SEARCH), ..Attributes::default() };
-        let to = To::Attributes(&open);
-        let opening = Alteration { expect: Expect::Same(fingerprint), to, temporary: None };
+        let to = TargetState::Attributes(&open);
+        let opening = Alteration { expect: ExpectedState::Same(fingerprint), to, temporary: None };
         if files.alter(&place, &opening).is_err() {
             return false;
         }
         // A directory that is removed or replaced needs no mode afterwards.
-        let gets_mode = |step: &Step<'_>| match step.to {
-            To::Attributes(attributes) => attributes.mode.is_some(),
-            To::Directory { .. } => false,
+        let gets_mode = |step: &CommitStep<'_>| match step.to {
+            TargetState::Attributes(attributes) => attributes.mode.is_some(),
+            TargetState::Directory { .. } => false,
             _ => true,
         };
         if !all.iter().any(|step| step.path.path == directory && gets_mode(step)) {
@@ -172,8 +182,9 @@ impl FinalAttributes {
         for (directory, last) in &self.0 {
             let place = beside(files, directory);
             let Stat { fingerprint, .. } = files.stat(&place)?;
-            let to = To::Attributes(last);
-            let settling = Alteration { expect: Expect::Same(fingerprint), to, temporary: None };
+            let to = TargetState::Attributes(last);
+            let settling =
+                Alteration { expect: ExpectedState::Same(fingerprint), to, temporary: None };
             files.alter(&place, &settling)?;
         }
         Ok(())

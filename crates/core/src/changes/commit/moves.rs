@@ -13,17 +13,20 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::{Step, beside};
+use super::{CommitStep, beside};
 use crate::{
-    Attributes, ContentHash, Expect, FileError, FileErrorKind, Files, Fingerprint, Found,
-    FoundBody, Source, To,
+    Attributes, ContentHash, ContentSource, ExpectedState, FileError, FileErrorKind, Files,
+    Fingerprint, FoundBody, FoundEntry, TargetState,
 };
 
 /// Maximum number of removed files of one name, length and time whose content is compared with that of a new file.
 const MAX_COMPARED_FILES: usize = 8;
 
 /// Returns the steps with every pair that is a move replaced by one step. The order remains one in which they can be performed.
-pub(crate) fn join_moves<'s>(files: &dyn Files, steps: &'s [Step<'s>]) -> Cow<'s, [Step<'s>]> {
+pub(crate) fn join_moves<'s>(
+    files: &dyn Files,
+    steps: &'s [CommitStep<'s>],
+) -> Cow<'s, [CommitStep<'s>]> {
     let mut removed = RemovedFiles::among(steps);
     if removed.0.is_empty() {
         return Cow::Borrowed(steps);
@@ -51,10 +54,10 @@ struct RemovedFiles<'s>(HashMap<(u64, i64), HashMap<&'s OsStr, Vec<usize>>>);
 
 impl<'s> RemovedFiles<'s> {
     /// Collects the files that the steps remove.
-    fn among(steps: &'s [Step<'_>]) -> Self {
+    fn among(steps: &'s [CommitStep<'_>]) -> Self {
         let mut removed: HashMap<_, HashMap<_, Vec<usize>>> = HashMap::new();
         for (at, step) in steps.iter().enumerate() {
-            if let (To::Nothing, Expect::Same(seen), Some(name)) =
+            if let (TargetState::Nothing, ExpectedState::Same(seen), Some(name)) =
                 (&step.to, step.expect, step.path.path.file_name())
             {
                 let alike = removed.entry((seen.len, seen.modified)).or_default();
@@ -67,16 +70,16 @@ impl<'s> RemovedFiles<'s> {
     /// Takes out the first candidate for a new file that `is_it` accepts, preferably one of the same name.
     fn take_origin(
         &mut self,
-        steps: &[Step<'_>],
+        steps: &[CommitStep<'_>],
         staged: &StagedFile<'_>,
-        is_it: &mut dyn FnMut(&Step<'_>, Fingerprint) -> bool,
+        is_it: &mut dyn FnMut(&CommitStep<'_>, Fingerprint) -> bool,
     ) -> Option<usize> {
         let alike = self.0.get_mut(&(staged.facts.len(), staged.modified))?;
         let name = staged.name.filter(|name| alike.contains_key(name));
         let name = name.or_else(|| alike.keys().next().copied())?;
         let same_name = alike.get_mut(name)?;
         let is_origin = |at: &&usize| match steps.get(**at) {
-            Some(from @ Step { expect: Expect::Same(seen), .. }) => is_it(from, *seen),
+            Some(from @ CommitStep { expect: ExpectedState::Same(seen), .. }) => is_it(from, *seen),
             _ => false,
         };
         let origin = *same_name.iter().take(MAX_COMPARED_FILES).find(is_origin)?;
@@ -99,11 +102,13 @@ struct StagedFile<'s> {
 
 impl<'s> StagedFile<'s> {
     /// Returns the staged file of a step that creates a regular file with one link; `None` for any other step.
-    fn of(step: &'s Step<'_>) -> Option<Self> {
-        let To::File { content: Source::At(place), attributes: Some(attributes) } = step.to else {
+    fn of(step: &'s CommitStep<'_>) -> Option<Self> {
+        let TargetState::File { content: ContentSource::At(place), attributes: Some(attributes) } =
+            step.to
+        else {
             return None;
         };
-        if step.expect != Expect::Absent || step.rewrite.is_some() || step.is_apart {
+        if step.expect != ExpectedState::Absent || step.rewrite.is_some() || step.is_apart {
             return None;
         }
         let facts = std::fs::symlink_metadata(place).ok()?;
@@ -120,8 +125,8 @@ impl<'s> StagedFile<'s> {
 
     /// Returns whether the file that a step removes equals this one in everything: content, mode, times, owner, extended
     /// attributes.
-    fn is_same_file(&self, files: &dyn Files, from: &Step<'_>, seen: Fingerprint) -> bool {
-        let Ok(Some(Found { stat, attributes, body: FoundBody::File(file) })) =
+    fn is_same_file(&self, files: &dyn Files, from: &CommitStep<'_>, seen: Fingerprint) -> bool {
+        let Ok(Some(FoundEntry { stat, attributes, body: FoundBody::File(file) })) =
             files.look(&from.path)
         else {
             return false;
@@ -131,17 +136,18 @@ impl<'s> StagedFile<'s> {
         stat.fingerprint == seen
             && stat.links == 1
             && attributes == wanted
-            && ContentHash::of_source(Source::File(&file))
-                .and_then(|old| Ok(old == ContentHash::of_source(Source::At(self.place))?))
+            && ContentHash::of_source(ContentSource::File(&file))
+                .and_then(|old| Ok(old == ContentHash::of_source(ContentSource::At(self.place))?))
                 .unwrap_or(false)
     }
 }
 
 /// Returns the paths where an object is replaced. It may be a directory, and nothing can be moved out of a directory that is
 /// replaced.
-fn replaced_paths<'s>(steps: &'s [Step<'_>]) -> HashSet<&'s Path> {
-    let is_blocked = |step: &&Step<'_>| {
-        step.expect != Expect::Absent && !matches!(step.to, To::Nothing | To::Attributes(_))
+fn replaced_paths<'s>(steps: &'s [CommitStep<'_>]) -> HashSet<&'s Path> {
+    let is_blocked = |step: &&CommitStep<'_>| {
+        step.expect != ExpectedState::Absent
+            && !matches!(step.to, TargetState::Nothing | TargetState::Attributes(_))
     };
     steps.iter().filter(is_blocked).map(|step| step.path.path.as_path()).collect()
 }
@@ -176,16 +182,20 @@ fn device_at(files: &dyn Files, directory: &Path) -> Option<u64> {
 
 /// Returns the steps with the moves. Directories from which something is moved are removed after the last move, and before any
 /// change of a mode that could forbid it.
-fn with_moves<'s>(steps: &'s [Step<'s>], moves: &HashMap<usize, usize>) -> Vec<Step<'s>> {
+fn with_moves<'s>(
+    steps: &'s [CommitStep<'s>],
+    moves: &HashMap<usize, usize>,
+) -> Vec<CommitStep<'s>> {
     let origins: HashSet<usize> = moves.values().copied().collect();
     let left: HashSet<&Path> = origins
         .iter()
         .filter_map(|at| steps.get(*at))
         .flat_map(|step| step.path.path.ancestors().skip(1))
         .collect();
-    let is_left =
-        |step: &Step<'_>| matches!(step.to, To::Nothing) && left.contains(step.path.path.as_path());
-    let is_attributes = |step: &Step<'_>| matches!(step.to, To::Attributes(_));
+    let is_left = |step: &CommitStep<'_>| {
+        matches!(step.to, TargetState::Nothing) && left.contains(step.path.path.as_path())
+    };
+    let is_attributes = |step: &CommitStep<'_>| matches!(step.to, TargetState::Attributes(_));
     let end = steps.iter().rposition(|step| !is_attributes(step)).map_or(0, |last| last + 1);
     let (names, modes) = steps.split_at_checked(end).unwrap_or((steps, &[]));
     let mut ordered = Vec::with_capacity(steps.len() - moves.len());
@@ -195,8 +205,8 @@ fn with_moves<'s>(steps: &'s [Step<'s>], moves: &HashMap<usize, usize>) -> Vec<S
         }
         let origin = moves.get(&at).and_then(|origin| steps.get(*origin));
         ordered.push(match origin {
-            Some(Step { path: from, expect: Expect::Same(seen), .. }) => {
-                Step { to: To::Moved { from, seen: *seen }, ..step.clone() }
+            Some(CommitStep { path: from, expect: ExpectedState::Same(seen), .. }) => {
+                CommitStep { to: TargetState::Moved { from, seen: *seen }, ..step.clone() }
             }
             _ => step.clone(),
         });

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::{Step, beside};
-use crate::{FileError, FileErrorKind, FileState, Files, To};
+use super::{CommitStep, beside};
+use crate::{FileError, FileErrorKind, FileState, Files, TargetState};
 
 /// Modes of new files, by directory.
 #[derive(Default)]
@@ -13,9 +13,14 @@ pub(super) struct NewModes(HashMap<PathBuf, Option<u32>>);
 
 impl NewModes {
     /// Completes the recorded state of a new file whose mode depends on its directory.
-    pub(super) fn complete(&mut self, files: &dyn Files, step: &Step<'_>, after: &mut FileState) {
+    pub(super) fn complete(
+        &mut self,
+        files: &dyn Files,
+        step: &CommitStep<'_>,
+        after: &mut FileState,
+    ) {
         let FileState::File { attributes, .. } = after else { return };
-        if attributes.mode.is_some() || !matches!(step.to, To::File { .. }) {
+        if attributes.mode.is_some() || !matches!(step.to, TargetState::File { .. }) {
             return;
         }
         let Some(directory) = step.path.path.parent() else { return };

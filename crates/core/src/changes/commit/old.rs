@@ -7,8 +7,8 @@ use std::{fmt, io};
 
 use crate::changes::state::{self, InspectedPath};
 use crate::{
-    ContentHash, FileError, FileState, Files, Fingerprint, KeptContent, OpenFile, Opened, Resolved,
-    Source,
+    ContentHash, ContentSource, FileError, FileState, Files, Fingerprint, KeptContent, OpenFile,
+    OpenedContent, Resolved,
 };
 
 /// Maximum bytes of a file that is held in memory.
@@ -73,18 +73,18 @@ impl<'f> OldContents<'f> {
     }
 
     /// Hashes new content. Keeps the bytes of a small file on a stage.
-    pub(super) fn read_new(&mut self, source: Source<'_>) -> io::Result<NewBytes> {
-        let Source::At(place) = source else {
+    pub(super) fn read_new(&mut self, source: ContentSource<'_>) -> io::Result<NewBytes> {
+        let ContentSource::At(place) = source else {
             let (hash, length) = ContentHash::measure(source)?;
             return Ok(NewBytes { hash, length, bytes: None });
         };
         let file = std::fs::File::open(place)?;
         let facts = file.metadata()?;
         if !facts.is_file() || facts.len() > self.held_file_limit() {
-            let (hash, length) = ContentHash::measure(Source::File(&file))?;
+            let (hash, length) = ContentHash::measure(ContentSource::File(&file))?;
             return Ok(NewBytes { hash, length, bytes: None });
         }
-        let bytes = Source::File(&file).read()?.into_owned().into_boxed_slice();
+        let bytes = ContentSource::File(&file).read()?.into_owned().into_boxed_slice();
         let (hash, length) = (ContentHash::of(&bytes), bytes.len() as u64);
         self.held += length;
         Ok(NewBytes { hash, length, bytes: Some(bytes) })
@@ -117,7 +117,7 @@ impl<'f> OldContents<'f> {
 
 /// Reads an open file; `None` if its bytes do not have this hash.
 fn read_hashed(opened: &OpenFile, hash: ContentHash) -> Option<Vec<u8>> {
-    let bytes = Source::File(&opened.file).read().ok()?;
+    let bytes = ContentSource::File(&opened.file).read().ok()?;
     (ContentHash::of(&bytes) == hash).then(|| bytes.into_owned())
 }
 
@@ -146,10 +146,10 @@ enum OldBody<'f> {
 
 impl OldContent<'_> {
     /// Returns the content as a source.
-    pub(super) fn source(&self) -> Source<'_> {
+    pub(super) fn source(&self) -> ContentSource<'_> {
         match &self.body {
-            OldBody::Held(bytes) => Source::Bytes(bytes),
-            OldBody::At(..) => Source::Kept(self),
+            OldBody::Held(bytes) => ContentSource::Bytes(bytes),
+            OldBody::At(..) => ContentSource::Kept(self),
         }
     }
 }
@@ -164,12 +164,12 @@ impl KeptContent for OldContent<'_> {
     }
 
     /// Opens the bytes. The history compares their hash, since the file may have changed.
-    fn open(&self) -> io::Result<Opened> {
+    fn open(&self) -> io::Result<OpenedContent> {
         match &self.body {
-            OldBody::Held(bytes) => Ok(Opened::Bytes(bytes.to_vec())),
+            OldBody::Held(bytes) => Ok(OpenedContent::Bytes(bytes.to_vec())),
             OldBody::At(files, place) => {
                 match state::open(*files, place).map_err(io::Error::other)? {
-                    Some(file) => Ok(Opened::File(file)),
+                    Some(file) => Ok(OpenedContent::File(file)),
                     None => Err(io::Error::new(io::ErrorKind::NotFound, "the file is gone by now")),
                 }
             }

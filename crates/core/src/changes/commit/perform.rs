@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::directories::FinalAttributes;
 use super::trees::TreeMoves;
-use super::{CommitPlan, Step, StepFacts, beside, written_content};
+use super::{CommitPlan, CommitStep, StepFacts, beside, written_content};
 use crate::{
-    Alteration, Altered, Attributes, Batch, Expect, FileError, FileErrorKind, FileKind, Files,
-    Fingerprint, Resolved, Source, Stat, To, ToolError,
+    Alteration, Altered, Attributes, Batch, ContentSource, ExpectedState, FileError, FileErrorKind,
+    FileKind, Files, Fingerprint, Resolved, Stat, TargetState, ToolError,
 };
 
 impl CommitPlan<'_> {
@@ -19,7 +19,7 @@ impl CommitPlan<'_> {
     pub(super) fn perform(
         &self,
         files: &dyn Files,
-        steps: &[Step<'_>],
+        steps: &[CommitStep<'_>],
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<Altered>, StoppedCommit> {
         let batch = if self.changes.len() >= BATCH_MIN_CHANGES {
@@ -68,7 +68,7 @@ impl CommitPlan<'_> {
     fn prepare(
         &self,
         batch: &dyn Batch,
-        steps: &[Step<'_>],
+        steps: &[CommitStep<'_>],
         first: usize,
     ) -> Result<PreparedRun, FileError> {
         let mut run = PreparedRun { prepared: Vec::new(), length: 0 };
@@ -104,9 +104,9 @@ struct PreparedRun {
 
 /// Returns whether the content of a step can be written to a temporary file beforehand. Files on a stage need not be: they are on
 /// the disk already.
-fn can_be_prepared(step: &Step<'_>, known: &StepFacts) -> bool {
+fn can_be_prepared(step: &CommitStep<'_>, known: &StepFacts) -> bool {
     let is_new = match step.to {
-        To::File { content, .. } => !matches!(content, Source::At(_)),
+        TargetState::File { content, .. } => !matches!(content, ContentSource::At(_)),
         _ => false,
     };
     is_new && !known.is_in_place && !step.is_apart && step.rewrite.is_none()
@@ -116,7 +116,7 @@ fn can_be_prepared(step: &Step<'_>, known: &StepFacts) -> bool {
 struct StepRunner<'p> {
     plan: &'p CommitPlan<'p>,
     files: &'p dyn Files,
-    steps: &'p [Step<'p>],
+    steps: &'p [CommitStep<'p>],
     altered: Vec<Altered>,
     /// Effects of earlier steps on later ones. `None` for a single step.
     touched: Option<TouchedObjects<'p>>,
@@ -131,7 +131,7 @@ struct StepRunner<'p> {
 }
 
 impl<'p> StepRunner<'p> {
-    fn new(plan: &'p CommitPlan<'p>, files: &'p dyn Files, steps: &'p [Step<'p>]) -> Self {
+    fn new(plan: &'p CommitPlan<'p>, files: &'p dyn Files, steps: &'p [CommitStep<'p>]) -> Self {
         let touched = (steps.len() > 1).then(|| TouchedObjects::by(steps));
         let (altered, final_attributes) =
             (Vec::with_capacity(steps.len()), FinalAttributes::default());
@@ -168,7 +168,7 @@ impl<'p> StepRunner<'p> {
     fn perform(
         &mut self,
         number: usize,
-        step: &Step<'_>,
+        step: &CommitStep<'_>,
         prepared: Option<&Path>,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<(), StoppedCommit> {
@@ -177,7 +177,7 @@ impl<'p> StepRunner<'p> {
             let error = ToolError::cancelled("the call was stopped while files were changed");
             return Err(self.stopped(error, self.done));
         }
-        let begun = self.done + if matches!(step.to, To::Moved { .. }) { 2 } else { 1 };
+        let begun = self.done + if matches!(step.to, TargetState::Moved { .. }) { 2 } else { 1 };
         let moved = self.trees.move_whole(self.files, number);
         moved.map_err(|error| self.stopped(error, begun))?;
         let made = match self.trees.take_done(number) {
@@ -202,16 +202,16 @@ impl<'p> StepRunner<'p> {
     /// Performs a step on the present state, and once more if a directory had to be made writable for it.
     fn make_step<'s>(
         &mut self,
-        step: &Step<'s>,
+        step: &CommitStep<'s>,
         known: &StepFacts,
         prepared: Option<&'s Path>,
-    ) -> Result<(Step<'s>, Altered), FailedStep> {
+    ) -> Result<(CommitStep<'s>, Altered), FailedStep> {
         let mut step = match &self.touched {
             Some(touched) => touched.refresh(self.files, step).map_err(FailedStep::untouched)?,
             None => step.clone(),
         };
-        if let (To::File { content, .. }, Some(place)) = (&mut step.to, prepared) {
-            *content = Source::At(place);
+        if let (TargetState::File { content, .. }, Some(place)) = (&mut step.to, prepared) {
+            *content = ContentSource::At(place);
         }
         let mut open = Attributes::default();
         let temporary = self.plan.temporary_of(known);
@@ -228,10 +228,10 @@ impl<'p> StepRunner<'p> {
     /// Performs the rest of a step whose object was moved with its directory.
     fn complete<'s>(
         &mut self,
-        step: &Step<'s>,
+        step: &CommitStep<'s>,
         known: &StepFacts,
         moved: Altered,
-    ) -> Result<(Step<'s>, Altered), FailedStep> {
+    ) -> Result<(CommitStep<'s>, Altered), FailedStep> {
         // The directory gets its mode and times at the end.
         self.final_attributes.writable_new(step, &mut Attributes::default());
         let temporary = self.plan.temporary_of(known);
@@ -252,9 +252,9 @@ impl<'p> StepRunner<'p> {
 pub(crate) const BATCH_MIN_CHANGES: usize = 64;
 
 /// Returns the files on a stage that steps put in place.
-fn staged_contents<'a>(steps: &[Step<'a>]) -> Vec<&'a Path> {
-    let place = |step: &Step<'a>| match written_content(step) {
-        Some(Source::At(path)) => Some(path),
+fn staged_contents<'a>(steps: &[CommitStep<'a>]) -> Vec<&'a Path> {
+    let place = |step: &CommitStep<'a>| match written_content(step) {
+        Some(ContentSource::At(path)) => Some(path),
         _ => None,
     };
     steps.iter().filter_map(place).collect()
@@ -277,7 +277,7 @@ struct TouchedObjects<'p> {
 
 impl<'p> TouchedObjects<'p> {
     /// Finds the objects and paths to which several steps refer.
-    fn by(steps: &'p [Step<'_>]) -> Self {
+    fn by(steps: &'p [CommitStep<'_>]) -> Self {
         let mut all: Vec<(u64, u64)> =
             steps.iter().flat_map(objects_of).map(|seen| (seen.device, seen.inode)).collect();
         all.sort_unstable();
@@ -285,8 +285,8 @@ impl<'p> TouchedObjects<'p> {
             [one, other] if one == other => Some(*one),
             _ => None,
         });
-        let with = |step: &'p Step<'_>| match step.to {
-            To::Linked { with, .. } => Some((with.path.as_path(), None)),
+        let with = |step: &'p CommitStep<'_>| match step.to {
+            TargetState::Linked { with, .. } => Some((with.path.as_path(), None)),
             _ => None,
         };
         Self {
@@ -297,7 +297,7 @@ impl<'p> TouchedObjects<'p> {
     }
 
     /// Notes the fingerprints after a step was performed.
-    fn note(&mut self, step: &Step<'_>, altered: &Altered) {
+    fn note(&mut self, step: &CommitStep<'_>, altered: &Altered) {
         let now = altered.stat.map(|stat| stat.fingerprint);
         for seen in objects_of(step) {
             let made = now.filter(|now| now.is_same_object(&seen));
@@ -311,7 +311,7 @@ impl<'p> TouchedObjects<'p> {
             *made = now.or(*made);
         }
         // A further hard link changes the fingerprint of the file.
-        if let To::Linked { with, .. } = step.to
+        if let TargetState::Linked { with, .. } = step.to
             && let Some(made) = self.places.get_mut(with.path.as_path())
         {
             *made = now.or(*made);
@@ -319,19 +319,24 @@ impl<'p> TouchedObjects<'p> {
     }
 
     /// Returns the step with the present fingerprints.
-    fn refresh<'s>(&self, files: &dyn Files, step: &Step<'s>) -> Result<Step<'s>, FileError> {
+    fn refresh<'s>(
+        &self,
+        files: &dyn Files,
+        step: &CommitStep<'s>,
+    ) -> Result<CommitStep<'s>, FileError> {
         let mut step = step.clone();
         // A step that removes or replaces a hard link accepts any content that this commit wrote to the file.
-        let is_content = matches!(step.to, To::File { .. } | To::Attributes(_)) && !step.is_apart;
-        if let Expect::Same(seen) = &mut step.expect {
+        let is_content = matches!(step.to, TargetState::File { .. } | TargetState::Attributes(_))
+            && !step.is_apart;
+        if let ExpectedState::Same(seen) = &mut step.expect {
             *seen = self.current(files, &step.path, *seen, !is_content)?;
         }
         match &mut step.to {
-            To::Moved { from, seen } => {
-                let is_written = matches!(step.rewrite, Some(To::File { .. }));
+            TargetState::Moved { from, seen } => {
+                let is_written = matches!(step.rewrite, Some(TargetState::File { .. }));
                 *seen = self.current(files, from, *seen, !is_written)?;
             }
-            To::Linked { with, seen } => {
+            TargetState::Linked { with, seen } => {
                 let made = self.places.get(with.path.as_path()).copied().flatten();
                 *seen = self.current(files, with, made.unwrap_or(*seen), true)?;
             }
@@ -360,13 +365,13 @@ impl<'p> TouchedObjects<'p> {
 }
 
 /// Returns the fingerprints of the objects to which a step refers.
-fn objects_of(step: &Step<'_>) -> impl Iterator<Item = Fingerprint> + use<> {
+fn objects_of(step: &CommitStep<'_>) -> impl Iterator<Item = Fingerprint> + use<> {
     let own = match step.expect {
-        Expect::Same(seen) => Some(seen),
-        Expect::Absent => None,
+        ExpectedState::Same(seen) => Some(seen),
+        ExpectedState::Absent => None,
     };
     let other = match step.to {
-        To::Moved { seen, .. } | To::Linked { seen, .. } => Some(seen),
+        TargetState::Moved { seen, .. } | TargetState::Linked { seen, .. } => Some(seen),
         _ => None,
     };
     own.into_iter().chain(other)
@@ -405,12 +410,12 @@ impl FailedStep {
 
     /// Makes the failure of the first alteration of a step. Most of these errors mean that the object is not the expected one, so
     /// nothing was changed.
-    fn first(error: FileError, to: &To<'_>) -> Self {
+    fn first(error: FileError, to: &TargetState<'_>) -> Self {
         use FileErrorKind::{Changed, Exists, NotADirectory, NotEmpty, NotFound, Stale};
         let is_refused =
             matches!(error.kind, Changed | Exists | NotADirectory | NotEmpty | NotFound | Stale);
         // A new hard link is checked after it was made, so this error does not prove that nothing was changed.
-        let is_given = matches!((&error.kind, to), (Changed, To::Linked { .. }));
+        let is_given = matches!((&error.kind, to), (Changed, TargetState::Linked { .. }));
         Self { error, is_untouched: is_refused && !is_given }
     }
 
@@ -428,8 +433,9 @@ enum MadeDirectory {
 
 /// Makes a directory that other objects need. Accepts an existing one.
 fn make_directory(files: &dyn Files, path: &Resolved) -> Result<MadeDirectory, FileError> {
-    let to = To::Directory { attributes: None };
-    let made = files.alter(path, &Alteration { expect: Expect::Absent, to, temporary: None });
+    let to = TargetState::Directory { attributes: None };
+    let made =
+        files.alter(path, &Alteration { expect: ExpectedState::Absent, to, temporary: None });
     match made {
         Err(FileError { kind: FileErrorKind::Exists, .. }) => match files.stat(path)? {
             Stat { kind: FileKind::Directory, .. } => Ok(MadeDirectory::Found),
@@ -442,7 +448,7 @@ fn make_directory(files: &dyn Files, path: &Resolved) -> Result<MadeDirectory, F
 /// Performs one step.
 pub(crate) fn perform_step(
     files: &dyn Files,
-    step: &Step<'_>,
+    step: &CommitStep<'_>,
     found: Option<FileKind>,
     temporary: Option<&str>,
 ) -> Result<Altered, FileError> {
@@ -452,7 +458,7 @@ pub(crate) fn perform_step(
 /// Performs one step. A failure says whether any part of it was done.
 fn perform_tracked(
     files: &dyn Files,
-    step: &Step<'_>,
+    step: &CommitStep<'_>,
     found: Option<FileKind>,
     temporary: Option<&str>,
 ) -> Result<Altered, FailedStep> {
@@ -464,10 +470,10 @@ fn perform_tracked(
     let is_in_the_way = step.is_apart || found.is_some_and(is_of_another);
     if is_in_the_way {
         // An object of another kind is not replaced, so it is removed first.
-        let removal = Alteration { expect, to: To::Nothing, temporary: None };
+        let removal = Alteration { expect, to: TargetState::Nothing, temporary: None };
         let removed = files.alter(&step.path, &removal);
         removed.map_err(|error| FailedStep::first(error, &removal.to))?;
-        expect = Expect::Absent;
+        expect = ExpectedState::Absent;
     }
     let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary });
     let altered = altered.map_err(|error| {
@@ -479,13 +485,13 @@ fn perform_tracked(
 /// Performs the second change of a step, after the object is in its place.
 fn perform_rewrite(
     files: &dyn Files,
-    step: &Step<'_>,
+    step: &CommitStep<'_>,
     altered: Altered,
     temporary: Option<&str>,
 ) -> Result<Altered, FailedStep> {
     match (step.rewrite, altered.stat) {
         (Some(to), Some(stat)) => {
-            let expect = Expect::Same(stat.fingerprint);
+            let expect = ExpectedState::Same(stat.fingerprint);
             let rewritten = files.alter(&step.path, &Alteration { expect, to, temporary });
             rewritten.map_err(FailedStep::later)
         }
@@ -497,15 +503,15 @@ fn perform_rewrite(
 /// next to it and moved over the path.
 fn replace_hard_link(
     files: &dyn Files,
-    step: &Step<'_>,
+    step: &CommitStep<'_>,
     temporary: &str,
 ) -> Result<Altered, FileError> {
     let made = beside(files, &step.path.path.with_file_name(temporary));
     let early = incomplete_name(temporary);
-    let new = Alteration { expect: Expect::Absent, to: step.to, temporary: Some(&early) };
+    let new = Alteration { expect: ExpectedState::Absent, to: step.to, temporary: Some(&early) };
     let altered = files.alter(&made, &new)?;
     let Some(Stat { fingerprint: seen, .. }) = altered.stat else { return Ok(altered) };
-    let to = To::Moved { from: &made, seen };
+    let to = TargetState::Moved { from: &made, seen };
     files.alter(&step.path, &Alteration { expect: step.expect, to, temporary: None })
 }
 
@@ -515,11 +521,13 @@ pub(crate) fn incomplete_name(temporary: &str) -> String {
 }
 
 /// Returns the kind of object that a step makes; `None` if it makes none.
-fn kind_of(to: &To<'_>) -> Option<FileKind> {
+fn kind_of(to: &TargetState<'_>) -> Option<FileKind> {
     match to {
-        To::File { .. } | To::Moved { .. } | To::Linked { .. } => Some(FileKind::File),
-        To::Symlink(_) => Some(FileKind::Symlink),
-        To::Directory { .. } => Some(FileKind::Directory),
-        To::Attributes(_) | To::Nothing => None,
+        TargetState::File { .. } | TargetState::Moved { .. } | TargetState::Linked { .. } => {
+            Some(FileKind::File)
+        }
+        TargetState::Symlink(_) => Some(FileKind::Symlink),
+        TargetState::Directory { .. } => Some(FileKind::Directory),
+        TargetState::Attributes(_) | TargetState::Nothing => None,
     }
 }

@@ -12,15 +12,15 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::{Step, beside};
+use super::{CommitStep, beside};
 use crate::{
-    Alteration, Altered, Attributes, Expect, FileError, Files, Fingerprint, Found, FoundBody,
-    Resolved, Stat, To,
+    Alteration, Altered, Attributes, ExpectedState, FileError, Files, Fingerprint, FoundBody,
+    FoundEntry, Resolved, Stat, TargetState,
 };
 
 /// The steps that move whole directories, as far as the steps alone can tell.
 pub(super) struct TreeMoves<'s> {
-    steps: &'s [Step<'s>],
+    steps: &'s [CommitStep<'s>],
     /// For each step that makes a directory which may have been moved: the old path of the directory.
     origins: HashMap<usize, &'s Path>,
     /// Steps that make a directory, by path.
@@ -46,7 +46,7 @@ struct MovedTree {
 
 impl<'s> TreeMoves<'s> {
     /// Finds directories that the steps may move as a whole.
-    pub(super) fn among(steps: &'s [Step<'s>]) -> Self {
+    pub(super) fn among(steps: &'s [CommitStep<'s>]) -> Self {
         let mut trees = Self {
             steps,
             origins: HashMap::new(),
@@ -62,8 +62,12 @@ impl<'s> TreeMoves<'s> {
         for (number, step) in steps.iter().enumerate() {
             let path = step.path.path.as_path();
             match (step.to, step.expect) {
-                (To::Directory { .. }, Expect::Absent) => trees.made.insert(path, number),
-                (To::Nothing, Expect::Same(_)) => trees.removed.insert(path, number),
+                (TargetState::Directory { .. }, ExpectedState::Absent) => {
+                    trees.made.insert(path, number)
+                }
+                (TargetState::Nothing, ExpectedState::Same(_)) => {
+                    trees.removed.insert(path, number)
+                }
                 _ => None,
             };
         }
@@ -160,10 +164,10 @@ impl<'s> TreeMoves<'s> {
         tree: &mut MovedTree,
     ) -> Option<Fingerprint> {
         let (here, new) = (below(top, inside), self.steps.get(number)?);
-        let Found { stat, attributes, body } = files.look(&beside(files, &here)).ok()??;
+        let FoundEntry { stat, attributes, body } = files.look(&beside(files, &here)).ok()??;
         let FoundBody::Directory(names) = body else { return None };
         let removed = self.removed.get(here.as_path())?;
-        let Expect::Same(seen) = self.steps.get(*removed)?.expect else { return None };
+        let ExpectedState::Same(seen) = self.steps.get(*removed)?.expect else { return None };
         if !seen.is_same_object(&stat.fingerprint) || !has_wanted_attributes(&attributes, &new.to) {
             return None;
         }
@@ -195,7 +199,7 @@ impl<'s> TreeMoves<'s> {
     ) -> Option<HashMap<usize, Altered>> {
         let mut found = HashMap::with_capacity(tree.objects.len() + 1);
         let names = |path: &Path| match files.look(&beside(files, path)) {
-            Ok(Some(Found { stat, body: FoundBody::Directory(names), .. })) => {
+            Ok(Some(FoundEntry { stat, body: FoundBody::Directory(names), .. })) => {
                 Some((stat, names.len()))
             }
             _ => None,
@@ -231,7 +235,7 @@ fn rename(
     to: &Resolved,
     seen: Fingerprint,
 ) -> Result<(), FileError> {
-    let (expect, to_be) = (Expect::Absent, To::Moved { from, seen });
+    let (expect, to_be) = (ExpectedState::Absent, TargetState::Moved { from, seen });
     files.alter(to, &Alteration { expect, to: to_be, temporary: None }).map(drop)
 }
 
@@ -241,16 +245,18 @@ fn below(top: &Path, inside: &Path) -> PathBuf {
 }
 
 /// For a step that moves a file to a free path, returns the old path and the fingerprint.
-fn origin<'s>(step: &Step<'s>) -> Option<(&'s Path, Fingerprint)> {
+fn origin<'s>(step: &CommitStep<'s>) -> Option<(&'s Path, Fingerprint)> {
     match (step.to, step.expect) {
-        (To::Moved { from, seen }, Expect::Absent) if !step.is_apart => Some((&from.path, seen)),
+        (TargetState::Moved { from, seen }, ExpectedState::Absent) if !step.is_apart => {
+            Some((&from.path, seen))
+        }
         _ => None,
     }
 }
 
 /// Returns whether a directory has the attributes of the one that a step makes. Ignores its time, which is set at the end.
-fn has_wanted_attributes(found: &Attributes, to: &To<'_>) -> bool {
-    let To::Directory { attributes } = to else { return false };
+fn has_wanted_attributes(found: &Attributes, to: &TargetState<'_>) -> bool {
+    let TargetState::Directory { attributes } = to else { return false };
     attributes.is_none_or(|wanted| {
         let is = |mode: Option<u32>| mode.map(|mode| mode & 0o7777);
         (wanted.mode.is_none() || is(wanted.mode) == is(found.mode))
@@ -260,7 +266,7 @@ fn has_wanted_attributes(found: &Attributes, to: &To<'_>) -> bool {
 }
 
 /// Returns whether a step makes a directory at a free path.
-fn makes_directory(step: &Step<'_>) -> bool {
-    matches!((step.to, step.expect), (To::Directory { .. }, Expect::Absent))
+fn makes_directory(step: &CommitStep<'_>) -> bool {
+    matches!((step.to, step.expect), (TargetState::Directory { .. }, ExpectedState::Absent))
         && step.rewrite.is_none()
 }

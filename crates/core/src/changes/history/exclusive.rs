@@ -14,7 +14,7 @@ use std::sync::MutexGuard;
 /// drop(alone);
 /// # Ok::<(), windlass_core::HistoryError>(())
 /// ```
-pub struct Exclusive<'h> {
+pub struct HistoryLock<'h> {
     _held: ExclusiveLock<'h>,
 }
 
@@ -28,7 +28,7 @@ enum ExclusiveLock<'h> {
     Unshared,
 }
 
-impl<'h> Exclusive<'h> {
+impl<'h> HistoryLock<'h> {
     /// Wraps a file that the caller has locked already.
     pub fn by_file(locked: File) -> Self {
         Self { _held: ExclusiveLock::File { _open: locked } }
@@ -45,7 +45,7 @@ impl<'h> Exclusive<'h> {
     }
 }
 
-impl fmt::Debug for Exclusive<'_> {
+impl fmt::Debug for HistoryLock<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exclusive").finish_non_exhaustive()
     }

@@ -8,7 +8,7 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Extent, Source};
+use crate::{ContentSource, Extent};
 
 /// Bytes of a block that is left out if all of it is zeros.
 const BLOCK_BYTES: u64 = 1 << 20;
@@ -42,16 +42,16 @@ impl ContentHash {
     }
 
     /// Hashes the bytes of any source. Reads them in pieces.
-    pub fn of_source(source: Source<'_>) -> io::Result<Self> {
+    pub fn of_source(source: ContentSource<'_>) -> io::Result<Self> {
         Self::measure(source).map(|(hash, _)| hash)
     }
 
     /// Hashes the bytes of any source, and counts them.
-    pub(crate) fn measure(source: Source<'_>) -> io::Result<(Self, u64)> {
+    pub(crate) fn measure(source: ContentSource<'_>) -> io::Result<(Self, u64)> {
         match source {
-            Source::Bytes(bytes) => return Ok((Self::of(bytes), bytes.len() as u64)),
-            Source::Kept(kept) => return Ok((kept.hash(), kept.length())),
-            Source::File(_) | Source::At(_) => {}
+            ContentSource::Bytes(bytes) => return Ok((Self::of(bytes), bytes.len() as u64)),
+            ContentSource::Kept(kept) => return Ok((kept.hash(), kept.length())),
+            ContentSource::File(_) | ContentSource::At(_) => {}
         }
         let mut hasher = ContentHasher::default();
         let length = source.visit(&mut |piece| {

@@ -3,7 +3,7 @@
 use std::{fmt, io};
 
 use super::{ContentHash, History, HistoryError};
-use crate::{FileState, KeptContent, Opened, Source};
+use crate::{ContentSource, FileState, KeptContent, OpenedContent};
 
 /// A content of the history. It takes no memory before it is opened.
 pub(crate) struct HistoryContent<'a> {
@@ -24,8 +24,8 @@ impl<'a> HistoryContent<'a> {
         Ok(Some(Self { history, hash, length }))
     }
 
-    pub(crate) fn source(&self) -> Source<'_> {
-        Source::Kept(self)
+    pub(crate) fn source(&self) -> ContentSource<'_> {
+        ContentSource::Kept(self)
     }
 }
 
@@ -38,7 +38,7 @@ impl KeptContent for HistoryContent<'_> {
         self.length
     }
 
-    fn open(&self) -> io::Result<Opened> {
+    fn open(&self) -> io::Result<OpenedContent> {
         self.history.open(&self.hash).map_err(io::Error::other)
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Pending, Query,
-    RecordedChange, WithoutHistory,
+    ChangeWithoutHistory, Checkpoint, CheckpointQuery, ContentHash, History, HistoryError,
+    HistoryLock, NewCheckpoint, PendingCheckpoint, RecordedChange,
 };
 use crate::sync::Lock;
-use crate::{CallId, Opened, Origin};
+use crate::{CallId, OpenedContent, Origin};
 
 /// A history in memory. Drops its oldest checkpoints when the contents exceed [`MemoryHistory::MAX_BYTES`].
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ struct MemoryContents {
 struct StoredCheckpoint {
     origin: Origin,
     changes: Vec<RecordedChange>,
-    without_history: Vec<WithoutHistory>,
+    without_history: Vec<ChangeWithoutHistory>,
 }
 
 impl MemoryHistory {
@@ -42,7 +42,7 @@ impl History for MemoryHistory {
     fn record<'h>(
         &'h self,
         new: &NewCheckpoint<'_>,
-    ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
+    ) -> Result<Box<dyn PendingCheckpoint + 'h>, HistoryError> {
         let contents = read_all(new)?;
         Ok(Box::new(MemoryPending {
             history: self,
@@ -55,7 +55,7 @@ impl History for MemoryHistory {
         }))
     }
 
-    fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
+    fn checkpoints(&self, query: &CheckpointQuery) -> Result<Vec<Checkpoint>, HistoryError> {
         let kept = self.kept.lock();
         let mut found = Vec::new();
         for one in kept.checkpoints.iter().rev() {
@@ -76,8 +76,8 @@ impl History for MemoryHistory {
         Ok(found)
     }
 
-    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
-        Ok(Exclusive::by_guard(self.undoing.lock()))
+    fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> {
+        Ok(HistoryLock::by_guard(self.undoing.lock()))
     }
 
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
@@ -149,10 +149,10 @@ pub(super) fn read_all(
     Ok(contents)
 }
 
-impl Pending for MemoryPending<'_> {
-    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+impl PendingCheckpoint for MemoryPending<'_> {
+    fn open(&self, hash: &ContentHash) -> Result<OpenedContent, HistoryError> {
         let bytes = self.contents.get(hash).cloned().ok_or(HistoryError::Dropped(*hash))?;
-        Ok(Opened::Bytes(bytes))
+        Ok(OpenedContent::Bytes(bytes))
     }
 
     fn finish(self: Box<Self>) -> Result<(), HistoryError> {

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use super::memory::read_all;
 use super::{
-    Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Pending, Query,
+    Checkpoint, CheckpointQuery, ContentHash, History, HistoryError, HistoryLock, NewCheckpoint,
+    PendingCheckpoint,
 };
-use crate::Opened;
+use crate::OpenedContent;
 
 /// A history that keeps no checkpoint.
 #[derive(Debug)]
@@ -16,16 +17,16 @@ impl History for Untracked {
     fn record<'h>(
         &'h self,
         new: &NewCheckpoint<'_>,
-    ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
+    ) -> Result<Box<dyn PendingCheckpoint + 'h>, HistoryError> {
         Ok(Box::new(UntrackedPending(read_all(new)?)))
     }
 
-    fn checkpoints(&self, _: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
+    fn checkpoints(&self, _: &CheckpointQuery) -> Result<Vec<Checkpoint>, HistoryError> {
         Ok(Vec::new())
     }
 
-    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
-        Ok(Exclusive::unshared())
+    fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError> {
+        Ok(HistoryLock::unshared())
     }
 
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
@@ -36,9 +37,9 @@ impl History for Untracked {
 /// The contents that a rollback needs if the commit fails half-way.
 struct UntrackedPending(HashMap<ContentHash, Vec<u8>>);
 
-impl Pending for UntrackedPending {
-    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
-        self.0.get(hash).cloned().map(Opened::Bytes).ok_or(HistoryError::Dropped(*hash))
+impl PendingCheckpoint for UntrackedPending {
+    fn open(&self, hash: &ContentHash) -> Result<OpenedContent, HistoryError> {
+        self.0.get(hash).cloned().map(OpenedContent::Bytes).ok_or(HistoryError::Dropped(*hash))
     }
 
     fn finish(self: Box<Self>) -> Result<(), HistoryError> {

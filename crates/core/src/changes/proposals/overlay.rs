@@ -9,9 +9,9 @@ use self::walk::{NewObjects, OverlayVisitor};
 use super::{Proposal, Proposals, ProposedBy};
 use crate::changes::state;
 use crate::{
-    Alteration, Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind,
-    FileState, Files, Fingerprint, Found, FoundBody, HistoryError, OpenFile, Resolved, SessionId,
-    Stat, To, Visitor, WalkOptions, WalkReport,
+    Alteration, Altered, Attributes, ContentHash, ExpectedState, FileError, FileErrorKind,
+    FileKind, FileState, Files, Fingerprint, FoundBody, FoundEntry, HistoryError, OpenFile,
+    Resolved, SessionId, Stat, TargetState, Visitor, WalkOptions, WalkReport,
 };
 
 /// The files of a machine with proposals applied. Changes become proposals.
@@ -34,7 +34,7 @@ impl Overlay<'_> {
     }
 
     /// Converts a proposed state to the result of an inspection.
-    fn as_found(&self, path: &Path, state: FileState) -> Result<Option<Found>, FileError> {
+    fn as_found(&self, path: &Path, state: FileState) -> Result<Option<FoundEntry>, FileError> {
         let cannot = |error: HistoryError| failed("look at", path, error);
         let (kind, body, attributes) = match state {
             FileState::Absent => return Ok(None),
@@ -54,26 +54,28 @@ impl Overlay<'_> {
         let len = fingerprint.len;
         let mode = attributes.mode.unwrap_or(0o644);
         let stat = Stat { kind, len, mode, links: 1, fingerprint };
-        Ok(Some(Found { stat, attributes, body }))
+        Ok(Some(FoundEntry { stat, attributes, body }))
     }
 
     /// Opens a file with proposed content.
     fn open_proposed(&self, path: &Resolved, state: FileState) -> Result<OpenFile, FileError> {
         match self.as_found(&path.path, state)? {
-            Some(Found { stat, body: FoundBody::File(file), .. }) => Ok(OpenFile { file, stat }),
+            Some(FoundEntry { stat, body: FoundBody::File(file), .. }) => {
+                Ok(OpenFile { file, stat })
+            }
             Some(found) => Err(refused("read", path, FileErrorKind::NotRegular(found.stat.kind))),
             None => Err(refused("read", path, FileErrorKind::NotFound)),
         }
     }
 
     /// Checks that the object at a path, proposals included, is the expected one.
-    fn check_expected(&self, path: &Resolved, expect: Expect) -> Result<(), FileError> {
+    fn check_expected(&self, path: &Resolved, expect: ExpectedState) -> Result<(), FileError> {
         let now = self.look(path)?.map(|found| found.stat.fingerprint);
         match (expect, now) {
-            (Expect::Absent, None) => Ok(()),
-            (Expect::Absent, Some(_)) => Err(refused("write", path, FileErrorKind::Exists)),
-            (Expect::Same(seen), Some(now)) if seen == now => Ok(()),
-            (Expect::Same(_), _) => Err(refused("write", path, FileErrorKind::Stale)),
+            (ExpectedState::Absent, None) => Ok(()),
+            (ExpectedState::Absent, Some(_)) => Err(refused("write", path, FileErrorKind::Exists)),
+            (ExpectedState::Same(seen), Some(now)) if seen == now => Ok(()),
+            (ExpectedState::Same(_), _) => Err(refused("write", path, FileErrorKind::Stale)),
         }
     }
 
@@ -88,16 +90,16 @@ impl Overlay<'_> {
     }
 
     /// Returns the state of a path after an alteration.
-    fn state_after(&self, path: &Resolved, to: To<'_>) -> Result<FileState, FileError> {
+    fn state_after(&self, path: &Resolved, to: TargetState<'_>) -> Result<FileState, FileError> {
         Ok(match to {
-            To::Nothing => FileState::Absent,
-            To::Symlink(target) => {
+            TargetState::Nothing => FileState::Absent,
+            TargetState::Symlink(target) => {
                 FileState::Symlink { target: target.to_owned(), attributes: Attributes::default() }
             }
-            To::Directory { attributes } => {
+            TargetState::Directory { attributes } => {
                 FileState::Directory { attributes: attributes.cloned().unwrap_or_default() }
             }
-            To::File { content, attributes } => {
+            TargetState::File { content, attributes } => {
                 let bytes = content.read();
                 let bytes = bytes.map_err(|why| refused("read", path, FileErrorKind::Io(why)))?;
                 let old = self.look(path)?.map(|found| found.attributes);
@@ -105,10 +107,12 @@ impl Overlay<'_> {
                 let (hash, len) = (self.keep(path, &bytes)?, bytes.len() as u64);
                 FileState::File { hash, len, attributes, object: None }
             }
-            To::Attributes(attributes) => {
+            TargetState::Attributes(attributes) => {
                 state::with_attributes(&self.read_state(path)?, attributes)
             }
-            To::Moved { from, .. } | To::Linked { with: from, .. } => self.read_state(from)?,
+            TargetState::Moved { from, .. } | TargetState::Linked { with: from, .. } => {
+                self.read_state(from)?
+            }
         })
     }
 
@@ -225,7 +229,7 @@ impl Files for Overlay<'_> {
         Ok(report)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         match self.proposed_state(&path.path) {
             Some(state) => self.as_found(&path.path, state),
             None => self.inner.look(path),
@@ -234,12 +238,12 @@ impl Files for Overlay<'_> {
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
         self.check_expected(path, alteration.expect)?;
-        if let To::Moved { from, seen } = alteration.to {
-            self.check_expected(from, Expect::Same(seen))?;
+        if let TargetState::Moved { from, seen } = alteration.to {
+            self.check_expected(from, ExpectedState::Same(seen))?;
             self.check_is_single(from)?;
         }
         let then = self.state_after(path, alteration.to)?;
-        if let To::Moved { from, .. } = alteration.to {
+        if let TargetState::Moved { from, .. } = alteration.to {
             self.record_proposal(from, FileState::Absent)?;
         }
         self.record_proposal(path, then)?;

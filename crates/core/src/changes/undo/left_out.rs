@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::{UndoPlan, Way};
+use super::{UndoPlan, UndoStep};
 use crate::FileState;
 
 impl UndoPlan {
@@ -50,7 +50,7 @@ impl UndoPlan {
 
     /// Returns the paths that cannot be taken back without those in `left`, and are not in it yet; `None` if there are none.
     fn dependents(&self, left: &HashSet<PathBuf>) -> Option<Vec<PathBuf>> {
-        let needs = |way: &Way| {
+        let needs = |way: &UndoStep| {
             let other = [way.moved_from.as_ref(), way.linked_with.as_ref()];
             other.into_iter().flatten().any(|path| left.contains(path))
                 || self.removes_parent_of(way, left)
@@ -67,9 +67,10 @@ impl UndoPlan {
     }
 
     /// Returns whether the undo would remove or replace a directory that contains a path which is left out.
-    fn removes_parent_of(&self, way: &Way, left: &HashSet<PathBuf>) -> bool {
+    fn removes_parent_of(&self, way: &UndoStep, left: &HashSet<PathBuf>) -> bool {
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
-        let is_there = |below: &Way| below.now != FileState::Absent && left.contains(&below.path);
+        let is_there =
+            |below: &UndoStep| below.now != FileState::Absent && left.contains(&below.path);
         is_directory(&way.now)
             && !is_directory(&way.then)
             && self.ways.iter().any(|below| {

@@ -6,18 +6,21 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::{UndoPlan, Way};
-use crate::changes::commit::{self, Step, beside};
+use super::{UndoPlan, UndoStep};
+use crate::changes::commit::{self, CommitStep, beside};
 use crate::changes::hard_links;
 use crate::changes::history::HistoryContent;
 use crate::changes::state::{self, InspectedPath, PresentState};
-use crate::{ContentHash, Expect, FileState, Files, Fingerprint, History, Resolved, To, ToolError};
+use crate::{
+    ContentHash, ExpectedState, FileState, Files, Fingerprint, History, Resolved, TargetState,
+    ToolError,
+};
 
 /// The data from which the commit steps of an undo plan are made.
 pub(super) struct Restoring<'a> {
     files: &'a dyn Files,
     history: &'a dyn History,
-    ways: &'a [Way],
+    ways: &'a [UndoStep],
     /// The current state of each path.
     fresh: Vec<FreshState>,
     contents: Vec<Option<HistoryContent<'a>>>,
@@ -85,7 +88,7 @@ impl<'a> Restoring<'a> {
     fn add(
         &mut self,
         at: usize,
-        way: &Way,
+        way: &UndoStep,
         proof: Option<Fingerprint>,
         planned_states: &PlannedStates<'_>,
     ) -> Result<(), ToolError> {
@@ -108,7 +111,7 @@ impl<'a> Restoring<'a> {
     }
 
     /// Inspects the path of a way. Fails if something changed there since the plan was made.
-    fn inspect(&self, way: &Way, proof: Option<Fingerprint>) -> Result<FreshState, ToolError> {
+    fn inspect(&self, way: &UndoStep, proof: Option<Fingerprint>) -> Result<FreshState, ToolError> {
         if let (Some(proof), FileState::File { .. }) = (proof, &way.now) {
             let stat = self.files.stat(&beside(self.files, &way.path));
             if stat.is_ok_and(|stat| stat.fingerprint == proof) {
@@ -126,7 +129,7 @@ impl<'a> Restoring<'a> {
 
     /// Returns the hard link to which the path of a way is linked. If an earlier step of the undo has yet to make that file, its
     /// fingerprint is a placeholder.
-    fn link_of(&self, way: &Way) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
+    fn link_of(&self, way: &UndoStep) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
         let Some(with) = &way.linked_with else { return Ok(None) };
         let seen = state::inspect_recorded(self.files, with)?;
         let with = beside(self.files, with);
@@ -136,7 +139,7 @@ impl<'a> Restoring<'a> {
     /// Inspects the file that is moved back to the path of a way, if any.
     fn source(
         &self,
-        way: &Way,
+        way: &UndoStep,
         planned_states: &PlannedStates<'_>,
     ) -> Result<Option<MoveSource>, ToolError> {
         let Some(path) = &way.moved_from else { return Ok(None) };
@@ -157,7 +160,7 @@ impl<'a> Restoring<'a> {
     }
 
     /// Returns the commit steps in order. A moved file needs no step at its old path.
-    pub(super) fn steps(&self) -> Vec<Step<'_>> {
+    pub(super) fn steps(&self) -> Vec<CommitStep<'_>> {
         let moved: HashSet<&Path> =
             self.sources.values().map(|origin| origin.from.path.as_path()).collect();
         let mut steps = Vec::with_capacity(self.ways.len());
@@ -169,7 +172,7 @@ impl<'a> Restoring<'a> {
             let Some(mut step) = self.step(at, way) else { continue };
             step.opens_directories = true;
             let object = hard_links::shared_identity(&way.then);
-            if let (To::Moved { .. }, Some(object)) = (step.to, object)
+            if let (TargetState::Moved { .. }, Some(object)) = (step.to, object)
                 && !written.insert((object, way.then.hash()))
             {
                 // The step that moves the first hard link of the file writes its content.
@@ -181,48 +184,54 @@ impl<'a> Restoring<'a> {
     }
 
     /// Makes the commit step of a way; `None` if there is nothing to do.
-    fn step(&self, at: usize, way: &'a Way) -> Option<Step<'_>> {
+    fn step(&self, at: usize, way: &'a UndoStep) -> Option<CommitStep<'_>> {
         let path = beside(self.files, &way.path);
         let fresh = self.fresh.get(at)?;
         let present = fresh.present(way);
         let content = self.contents.get(at)?.as_ref().map(HistoryContent::source);
         let stands_for = state::file_object(&way.then);
         if let Some((with, fingerprint)) = self.names.get(&at) {
-            let to = To::Linked { with, seen: *fingerprint };
+            let to = TargetState::Linked { with, seen: *fingerprint };
             let known = fresh.known(way);
-            return Some(Step { known, stands_for, ..Step::new(path, present.expect, to) });
+            return Some(CommitStep {
+                known,
+                stands_for,
+                ..CommitStep::new(path, present.expect, to)
+            });
         }
         let Some(MoveSource { from, seen, is_as_wanted, .. }) = self.sources.get(&at) else {
             let to = if way.is_apart { state::step_with_own_file } else { state::step_to };
             let step = match (&way.now, &way.then) {
                 (FileState::Directory { .. }, FileState::Directory { attributes }) => {
-                    Step::new(path, present.expect, To::Attributes(attributes))
+                    CommitStep::new(path, present.expect, TargetState::Attributes(attributes))
                 }
                 _ => to(path, present, &way.then, content)?,
             };
-            return Some(Step { before: fresh.bytes(), known: fresh.known(way), ..step });
+            return Some(CommitStep { before: fresh.bytes(), known: fresh.known(way), ..step });
         };
         let attributes = state::attributes_of(&way.then);
         let rewrite = match content {
-            Some(content) => Some(To::File { content, attributes }),
-            None => attributes.filter(|_| !is_as_wanted).map(To::Attributes),
+            Some(content) => Some(TargetState::File { content, attributes }),
+            None => attributes.filter(|_| !is_as_wanted).map(TargetState::Attributes),
         };
-        let moved = To::Moved { from, seen: *seen };
-        Some(Step { rewrite, stands_for, ..Step::new(path, present.expect, moved) })
+        let moved = TargetState::Moved { from, seen: *seen };
+        Some(CommitStep { rewrite, stands_for, ..CommitStep::new(path, present.expect, moved) })
     }
 }
 
 impl FreshState {
     /// Returns the current state of the path.
-    fn present<'s>(&'s self, way: &'s Way) -> PresentState<'s> {
+    fn present<'s>(&'s self, way: &'s UndoStep) -> PresentState<'s> {
         match self {
-            Self::AsPlanned(seen) => PresentState { state: &way.now, expect: Expect::Same(*seen) },
+            Self::AsPlanned(seen) => {
+                PresentState { state: &way.now, expect: ExpectedState::Same(*seen) }
+            }
             Self::InspectedPath(seen) => seen.present(),
         }
     }
 
     /// Returns the state that need not be read again as long as the path has the expected fingerprint.
-    fn known<'s>(&self, way: &'s Way) -> Option<&'s FileState> {
+    fn known<'s>(&self, way: &'s UndoStep) -> Option<&'s FileState> {
         match self {
             Self::AsPlanned(_) => Some(&way.now),
             Self::InspectedPath(_) => None,

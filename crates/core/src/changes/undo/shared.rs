@@ -8,11 +8,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::{SimulatedPath, SimulatedPaths, UndoSimulation, Way, is_same_with_times};
+use super::{SimulatedPath, SimulatedPaths, UndoSimulation, UndoStep, is_same_with_times};
 use crate::changes::commit::beside;
 use crate::changes::hard_links::{self, FileIdentities, FileIdentity};
 use crate::changes::state::{self, CheckpointMoves, InspectedPath, MoveRole};
-use crate::{Checkpoint, ContentHash, FileState, Files, History, Query, RecordedChange, ToolError};
+use crate::{
+    Checkpoint, CheckpointQuery, ContentHash, FileState, Files, History, RecordedChange, ToolError,
+};
 
 /// Searches for hard links in the workspace and in the recorded changes.
 #[derive(Clone, Copy)]
@@ -35,7 +37,7 @@ pub(super) fn load_record(
     if !checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes).any(is_shared) {
         return Ok(Vec::new());
     }
-    Ok(history.checkpoints(&Query::Workspace(files.workspace().to_owned()))?)
+    Ok(history.checkpoints(&CheckpointQuery::Workspace(files.workspace().to_owned()))?)
 }
 
 /// Another hard link of a file.
@@ -177,17 +179,18 @@ impl UndoSimulation<'_> {
 /// Links the paths of one file together again, so that its content is written once.
 pub(super) fn link_paths(
     finder: LinkFinder<'_>,
-    ways: &mut Vec<Way>,
+    ways: &mut Vec<UndoStep>,
     paths: &SimulatedPaths<'_>,
     identities: &FileIdentities,
 ) {
-    let key = |way: &Way| hard_links::identity_of(&way.then).map(|file| (file, way.then.hash()));
-    let is_shared = |way: &&Way| hard_links::link_count(&way.then) > 1;
+    let key =
+        |way: &UndoStep| hard_links::identity_of(&way.then).map(|file| (file, way.then.hash()));
+    let is_shared = |way: &&UndoStep| hard_links::link_count(&way.then) > 1;
     let shared: HashSet<_> = ways.iter().filter(is_shared).filter_map(key).collect();
     if shared.is_empty() {
         return;
     }
-    let mut groups: BTreeMap<(FileIdentity, Option<ContentHash>), Vec<&Way>> = BTreeMap::new();
+    let mut groups: BTreeMap<(FileIdentity, Option<ContentHash>), Vec<&UndoStep>> = BTreeMap::new();
     for way in &*ways {
         if let Some(key) = key(way).filter(|key| shared.contains(key)) {
             groups.entry(key).or_default().push(way);
@@ -225,7 +228,7 @@ pub(super) fn link_paths(
 /// The changed paths that are hard links of one file.
 struct LinkGroup<'g> {
     file: FileIdentity,
-    members: &'g [&'g Way],
+    members: &'g [&'g UndoStep],
     /// The first hard link that the undo leaves in place.
     remaining_file: Option<&'g Path>,
     paths: &'g SimulatedPaths<'g>,
@@ -253,7 +256,7 @@ impl LinkGroup<'_> {
         let is_elsewhere = usize::try_from(links).is_ok_and(|links| links > self.members.len());
         let elsewhere = is_elsewhere.then(|| self.other_link(finder)).flatten();
         elsewhere.or_else(|| {
-            let is_there = |way: &&&Way| way.now != FileState::Absent;
+            let is_there = |way: &&&UndoStep| way.now != FileState::Absent;
             let way = self.members.iter().find(is_there).or_else(|| self.members.first())?;
             Some(way.path.clone())
         })

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use crate::{Attributes, ContentHash, Found, FoundBody, Source, quote};
+use crate::{Attributes, ContentHash, ContentSource, FoundBody, FoundEntry, quote};
 
 /// Maximum bytes that are hashed for one judgement: a person is waiting, and a sparse file can have any length.
 pub(super) const MAX_HASHED_BYTES: u64 = 256 << 20;
@@ -22,17 +22,17 @@ pub(super) fn mode_change(old: &Attributes, new: &Attributes) -> Option<String> 
 /// Describes sizes and hashes of the old and the new content, if one of them is too long to be shown. Takes hashed bytes from
 /// `budget`.
 pub(super) fn describe_long_content(
-    old: Option<&Found>,
+    old: Option<&FoundEntry>,
     staged: &Path,
     shown_bytes: u64,
     budget: &Cell<u64>,
 ) -> Option<String> {
     let old = old.and_then(|old| match &old.body {
-        FoundBody::File(file) => Some((old.stat.len, Source::File(file))),
+        FoundBody::File(file) => Some((old.stat.len, ContentSource::File(file))),
         _ => None,
     });
     let new = staged.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
-    let new = new.map(|facts| (facts.len(), Source::At(staged)));
+    let new = new.map(|facts| (facts.len(), ContentSource::At(staged)));
     let is_long = [&old, &new].into_iter().flatten().any(|(bytes, _)| *bytes > shown_bytes);
     is_long.then(|| {
         let both = [old, new].into_iter().flatten();
@@ -43,7 +43,7 @@ pub(super) fn describe_long_content(
 }
 
 /// Describes a content by its size, and by its hash if the budget suffices.
-fn size_and_hash(bytes: u64, source: Source<'_>, budget: &Cell<u64>) -> String {
+fn size_and_hash(bytes: u64, source: ContentSource<'_>, budget: &Cell<u64>) -> String {
     let hash = budget.get().checked_sub(bytes).and_then(|left| {
         budget.set(left);
         ContentHash::of_source(source).ok()

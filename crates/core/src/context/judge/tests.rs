@@ -7,8 +7,8 @@ use std::process::Command;
 use super::*;
 use crate::testing::EmptyHost;
 use crate::{
-    Alteration, Altered, FileError, FileErrorKind, Fingerprint, Found, OpenFile, Resolved, Stat,
-    Visitor, WalkOptions, WalkReport,
+    Alteration, Altered, FileError, FileErrorKind, Fingerprint, FoundEntry, OpenFile, Resolved,
+    Stat, Visitor, WalkOptions, WalkReport,
 };
 
 /// The files of a directory, as far as the judgement needs them.
@@ -43,14 +43,14 @@ impl Files for Disk {
         Ok(Stat { kind, len: found.len(), mode: 0o644, links: 1, fingerprint: SEEN })
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         let Ok(stat) = self.stat(path) else { return Ok(None) };
         let body = match stat.kind {
             FileKind::Directory => FoundBody::Directory(entries(&path.path)),
             FileKind::File => FoundBody::File(File::open(&path.path).expect("a file")),
             _ => FoundBody::Other,
         };
-        Ok(Some(Found { stat, attributes: Attributes::default(), body }))
+        Ok(Some(FoundEntry { stat, attributes: Attributes::default(), body }))
     }
 
     fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {

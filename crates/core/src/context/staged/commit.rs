@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::changes::commit;
 use crate::changes::state::{self, InspectedPath};
 use crate::{
-    ChangedTo, ContentHash, Context, Expect, FileError, FileState, Files, Fingerprint, KeptContent,
-    Opened, ProcessChange, ProcessChanges, Resolved, Source, Step, To, ToolError, WithoutHistory,
+    ChangeWithoutHistory, ChangedTo, CommitStep, ContentHash, ContentSource, Context,
+    ExpectedState, FileError, FileState, Files, Fingerprint, KeptContent, OpenedContent,
+    ProcessChange, ProcessChanges, Resolved, TargetState, ToolError,
 };
 
 impl Context {
@@ -17,14 +18,14 @@ impl Context {
     pub(super) fn commit_changes(
         &self,
         changes: &ProcessChanges,
-        without_history: &[WithoutHistory],
+        without_history: &[ChangeWithoutHistory],
     ) -> Result<(), ToolError> {
         let inner = &self.0;
         let files = inner.files();
         let others = link_targets(&*files, &changes.changes)?;
         let states = changes.states.get().map_or(&[][..], Vec::as_slice);
         let expected = expected(&*files, &changes.changes, states);
-        let steps: Vec<Step<'_>> = changes
+        let steps: Vec<CommitStep<'_>> = changes
             .changes
             .iter()
             .zip(&expected)
@@ -32,7 +33,7 @@ impl Context {
             .map(|(at, (change, expected))| {
                 let place = commit::beside(&*files, &change.path);
                 let known = expected.known.as_deref();
-                Step { known, ..step_of(place, change, expected.expect, others.get(&at)) }
+                CommitStep { known, ..step_of(place, change, expected.expect, others.get(&at)) }
             })
             .collect();
         let mut steps = commit::join_moves(&*files, &steps);
@@ -83,18 +84,20 @@ impl KeptContent for StagedCopy<'_> {
         self.length
     }
 
-    fn open(&self) -> io::Result<Opened> {
-        Ok(Opened::File(std::fs::File::open(self.place)?))
+    fn open(&self) -> io::Result<OpenedContent> {
+        Ok(OpenedContent::File(std::fs::File::open(self.place)?))
     }
 }
 
 /// Returns the files on the stage that the steps put in place, in the order of the steps.
-fn staged_copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<StagedCopy<'s>>>, ToolError> {
-    let copy = |step: &Step<'s>| {
-        let To::File { content: Source::At(place), .. } = step.rewrite.unwrap_or(step.to) else {
+fn staged_copies<'s>(steps: &[CommitStep<'s>]) -> Result<Vec<Option<StagedCopy<'s>>>, ToolError> {
+    let copy = |step: &CommitStep<'s>| {
+        let TargetState::File { content: ContentSource::At(place), .. } =
+            step.rewrite.unwrap_or(step.to)
+        else {
             return Ok(None);
         };
-        let (hash, length) = ContentHash::measure(Source::At(place))?;
+        let (hash, length) = ContentHash::measure(ContentSource::At(place))?;
         Ok(Some(StagedCopy { place, hash, length }))
     };
     let copies: io::Result<_> = steps.iter().map(copy).collect();
@@ -104,11 +107,11 @@ fn staged_copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<StagedCopy<'s>>>, 
 }
 
 /// Makes a step copy the file from the stage instead of moving it away.
-fn use_copy<'s>(step: &mut Step<'s>, copy: Option<&'s StagedCopy<'s>>) {
+fn use_copy<'s>(step: &mut CommitStep<'s>, copy: Option<&'s StagedCopy<'s>>) {
     let Some(copy) = copy else { return };
     for to in [Some(&mut step.to), step.rewrite.as_mut()].into_iter().flatten() {
-        if let To::File { content: content @ Source::At(_), .. } = to {
-            *content = Source::Kept(copy);
+        if let TargetState::File { content: content @ ContentSource::At(_), .. } = to {
+            *content = ContentSource::Kept(copy);
         }
     }
 }
@@ -150,7 +153,7 @@ fn fingerprint(files: &dyn Files, path: &Path) -> Option<Fingerprint> {
 
 /// The object that must be at the path of a change.
 struct ExpectedObject<'s> {
-    expect: Expect,
+    expect: ExpectedState,
     /// Its state, if the fingerprint proves it.
     known: Option<Cow<'s, FileState>>,
 }
@@ -172,9 +175,9 @@ fn expected<'s>(
     };
     let expected = |(at, change): (usize, &ProcessChange)| {
         let Some(before) = change.before else {
-            return ExpectedObject { expect: Expect::Absent, known: None };
+            return ExpectedObject { expect: ExpectedState::Absent, known: None };
         };
-        let as_found = |known| ExpectedObject { expect: Expect::Same(before), known };
+        let as_found = |known| ExpectedObject { expect: ExpectedState::Same(before), known };
         let Some(state) = states.get(at).and_then(Option::as_ref) else { return as_found(None) };
         if fingerprint(files, &change.path) == Some(before) {
             return as_found(Some(Cow::Borrowed(state)));
@@ -218,22 +221,24 @@ fn link_targets(
 fn step_of<'s>(
     path: Resolved,
     change: &'s ProcessChange,
-    expect: Expect,
+    expect: ExpectedState,
     other: Option<&'s (Resolved, Fingerprint)>,
-) -> Step<'s> {
+) -> CommitStep<'s> {
     let to = match (&change.to, other) {
-        (ChangedTo::Linked(_), Some((with, seen))) => To::Linked { with, seen: *seen },
+        (ChangedTo::Linked(_), Some((with, seen))) => TargetState::Linked { with, seen: *seen },
         (ChangedTo::File(content, attributes), _) => {
-            To::File { content: Source::At(content), attributes: Some(attributes) }
+            TargetState::File { content: ContentSource::At(content), attributes: Some(attributes) }
         }
-        (ChangedTo::Attributes(attributes), _) => To::Attributes(attributes),
-        (ChangedTo::Symlink(target, _), _) => To::Symlink(target),
-        (ChangedTo::Directory(attributes), _) => To::Directory { attributes: Some(attributes) },
-        (ChangedTo::Nothing | ChangedTo::Linked(_), _) => To::Nothing,
+        (ChangedTo::Attributes(attributes), _) => TargetState::Attributes(attributes),
+        (ChangedTo::Symlink(target, _), _) => TargetState::Symlink(target),
+        (ChangedTo::Directory(attributes), _) => {
+            TargetState::Directory { attributes: Some(attributes) }
+        }
+        (ChangedTo::Nothing | ChangedTo::Linked(_), _) => TargetState::Nothing,
     };
     let rewrite = match &change.to {
-        ChangedTo::Symlink(_, time) if !time.is_empty() => Some(To::Attributes(time)),
+        ChangedTo::Symlink(_, time) if !time.is_empty() => Some(TargetState::Attributes(time)),
         _ => None,
     };
-    Step { rewrite, opens_directories: true, ..Step::new(path, expect, to) }
+    CommitStep { rewrite, opens_directories: true, ..CommitStep::new(path, expect, to) }
 }

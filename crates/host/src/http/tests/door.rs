@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Budget, CallResult, Effects, Engine, HttpRequest, HttpUrl, Kinds, Mode, Outcome, Output,
+    Budget, CallResult, EffectKinds, Effects, Engine, HttpRequest, HttpUrl, Mode, Outcome, Output,
     Policy, Session, ToolCall, Toolbox,
 };
 
@@ -18,13 +18,13 @@ fn engine(policy: Policy) -> (Engine, tempfile::TempDir) {
     let url =
         |input: &serde_json::Value| -> HttpUrl { input["url"].as_str().unwrap().parse().unwrap() };
     let fetch = MockTool::named("fetch")
-        .with_effects(Kinds::NET, move |input| Effects::from(url(input).effect("GET")))
+        .with_effects(EffectKinds::NET, move |input| Effects::from(url(input).effect("GET")))
         .answering(move |cx, input| async move {
             let mut response = cx.net()?.follow(HttpRequest::get(url(&input))).await?;
             let (body, _) = response.collect(1_000).await?;
             Ok(Output::text(String::from_utf8_lossy(&body)))
         });
-    let sly = MockTool::named("sly").with_effects(Kinds::NET, |_| Effects::none()).answering(
+    let sly = MockTool::named("sly").with_effects(EffectKinds::NET, |_| Effects::none()).answering(
         move |cx, input| async move {
             cx.net()?.send(HttpRequest::get(url(&input))).await?;
             Ok(Output::text("sent"))

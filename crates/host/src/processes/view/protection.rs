@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use windlass_core::{is_protected_when_absent, protected_beginning_with, protected_entries};
-use windlass_sandbox::Protected;
+use windlass_sandbox::ReadOnlyPath;
 
 use super::super::LocalProcesses;
 use super::links::{links_on_path, links_or_path};
@@ -11,11 +11,11 @@ use crate::survey::Survey;
 
 impl LocalProcesses {
     /// Returns the paths of the real workspace that stay unchanged while a program runs in it.
-    pub(super) fn protected(&self, survey: &Survey) -> Vec<Protected> {
-        let mut protected: Vec<Protected> = Vec::new();
+    pub(super) fn protected(&self, survey: &Survey) -> Vec<ReadOnlyPath> {
+        let mut protected: Vec<ReadOnlyPath> = Vec::new();
         let mut add = |path: PathBuf, is_directory| {
             if !protected.iter().any(|known| path.starts_with(&known.path)) {
-                protected.push(Protected { path, is_directory });
+                protected.push(ReadOnlyPath { path, is_directory });
             }
         };
         for (path, is_directory) in self.protected_by_name(survey) {
@@ -36,7 +36,7 @@ impl LocalProcesses {
         survey: &Survey,
         denied: &[PathBuf],
         obeyed: &[PathBuf],
-    ) -> Vec<Protected> {
+    ) -> Vec<ReadOnlyPath> {
         let mut paths: Vec<PathBuf> = survey.git.clone();
         paths.extend(survey.protected.iter().flat_map(|path| protected_beginning_with(path)));
         paths.extend(self.protected_by_name(survey).into_iter().map(|(path, _)| path));
@@ -52,7 +52,7 @@ impl LocalProcesses {
         let is_directory = |path: &Path| {
             self.workspace.join(path).symlink_metadata().is_ok_and(|found| found.is_dir())
         };
-        let protected = |path: PathBuf| Protected { is_directory: is_directory(&path), path };
+        let protected = |path: PathBuf| ReadOnlyPath { is_directory: is_directory(&path), path };
         paths.into_iter().map(protected).collect()
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use windlass_core::Access;
-use windlass_sandbox::{Object, Source};
+use windlass_sandbox::{MountSource, PathHandle};
 
 use super::Composer;
 use crate::stage::masked_index;
@@ -17,24 +17,24 @@ impl Composer<'_> {
         match self.parts.access {
             Access::Direct if self.parts.is_job => self.mount_workspace_of_job()?,
             Access::Direct => {
-                self.mount_real(&workspace, Source::Writable(Object::open(&workspace)?))?;
+                self.mount_real(&workspace, MountSource::Writable(PathHandle::open(&workspace)?))?;
             }
             // An overlay does not show later changes of others, and without masks it is not needed.
             Access::Read if self.parts.is_job || survey.masked.is_empty() => {
-                self.mount_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
+                self.mount_real(&workspace, MountSource::ReadOnly(PathHandle::open(&workspace)?))?;
             }
             Access::Read | Access::Staged if self.cannot_be_overlaid(&workspace) => {
-                self.mount_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
+                self.mount_real(&workspace, MountSource::ReadOnly(PathHandle::open(&workspace)?))?;
                 self.note_mounts(&workspace);
             }
             Access::Read => {
                 let lower = self.workspace_layers()?;
-                self.mount(&workspace, Source::Overlay { lower, upper: None });
+                self.mount(&workspace, MountSource::Overlay { lower, upper: None });
             }
             Access::Staged => {
                 let lower = self.workspace_layers()?;
                 let upper = Some(self.upper(self.stage()?.upper())?);
-                self.mount(&workspace, Source::Overlay { lower, upper });
+                self.mount(&workspace, MountSource::Overlay { lower, upper });
             }
         }
         Ok(())
@@ -55,20 +55,21 @@ impl Composer<'_> {
             .retain(|path| !is_all && !writes.denies(path) && path != workspace && is_real(path));
         writable.sort();
         writable.dedup_by(|next, kept| next.starts_with(kept));
-        let object = Object::open(workspace)?;
-        let source = if is_all { Source::Writable(object) } else { Source::ReadOnly(object) };
+        let object = PathHandle::open(workspace)?;
+        let source =
+            if is_all { MountSource::Writable(object) } else { MountSource::ReadOnly(object) };
         self.protected =
             self.processes.protected_from_job(survey, &writes.denied, self.parts.obeyed);
         self.mount_real(&self.processes.workspace.clone(), source)?;
         for path in writable {
-            self.mount(&path, Source::Writable(Object::open(&path)?));
+            self.mount(&path, MountSource::Writable(PathHandle::open(&path)?));
         }
         Ok(())
     }
 
     /// Mounts a directory without an overlay, so that changes are visible at once, or because no overlay is possible. Each mask is a mount
     /// of its own then.
-    pub(super) fn mount_real(&mut self, directory: &Path, source: Source) -> io::Result<()> {
+    pub(super) fn mount_real(&mut self, directory: &Path, source: MountSource) -> io::Result<()> {
         // A survey does not enter other file systems, but they are mounted with the directory.
         let mut roots = vec![directory.to_owned()];
         while let Some(root) = roots.pop() {
@@ -108,16 +109,16 @@ impl Composer<'_> {
     }
 
     /// Returns the layers of the workspace: a mask layer, if there is something to mask, and the workspace.
-    pub(super) fn workspace_layers(&mut self) -> io::Result<Vec<Object>> {
+    pub(super) fn workspace_layers(&mut self) -> io::Result<Vec<PathHandle>> {
         let (workspace, survey) = (&self.processes.workspace, self.parts.survey);
-        let real = Object::open(workspace)?;
+        let real = PathHandle::open(workspace)?;
         if survey.masked.is_empty() {
             return Ok(vec![real]);
         }
         let layer = self.mask_layer(workspace, &survey.masked)?;
         self.hidden.extend(survey.masked.iter().map(|(path, _)| workspace.join(path)));
         self.indexes = masked_index::replace(workspace, &survey.git, &survey.masked, &layer)?;
-        Ok(vec![Object::open(&layer)?, real])
+        Ok(vec![PathHandle::open(&layer)?, real])
     }
 }
 

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use windlass_core::{
-    Attributes, CallId, Checkpoint, ContentHash, FileState, History as _, HistoryError,
-    NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange, SessionId, Source, TurnId,
+    Attributes, CallId, Checkpoint, CheckpointQuery, ContentHash, ContentSource, FileState,
+    History as _, HistoryError, NewCheckpoint, NewContent, Origin, PendingCheckpoint,
+    RecordedChange, SessionId, TurnId,
 };
 use windlass_store::{HistorySettings, UndoHistory};
 
@@ -81,7 +82,7 @@ impl Change {
     pub(crate) fn record<'h>(
         &self,
         history: &'h UndoHistory,
-    ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
+    ) -> Result<Box<dyn PendingCheckpoint + 'h>, HistoryError> {
         let before = self.before.as_deref().map(|bytes| content(bytes, None));
         let base = before.map(|before| before.hash);
         let after = self.after.as_deref().map(|bytes| content(bytes, base));
@@ -102,11 +103,11 @@ impl Change {
 }
 
 pub(crate) fn content(bytes: &[u8], base: Option<ContentHash>) -> NewContent<'_> {
-    NewContent { hash: ContentHash::of(bytes), source: Source::Bytes(bytes), base }
+    NewContent { hash: ContentHash::of(bytes), source: ContentSource::Bytes(bytes), base }
 }
 
-pub(crate) fn workspace(path: &str) -> Query {
-    Query::Workspace(Path::new(path).to_owned())
+pub(crate) fn workspace(path: &str) -> CheckpointQuery {
+    CheckpointQuery::Workspace(Path::new(path).to_owned())
 }
 
 /// The calls of all checkpoints of the workspace, the newest first.

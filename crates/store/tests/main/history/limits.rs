@@ -4,8 +4,8 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::time::{Duration, SystemTime};
 
 use windlass_core::{
-    Attributes, ContentHash, FileState, History as _, HistoryError, KeptContent, NewCheckpoint,
-    NewContent, Opened, RecordedChange, Source,
+    Attributes, ContentHash, ContentSource, FileState, History as _, HistoryError, KeptContent,
+    NewCheckpoint, NewContent, OpenedContent, RecordedChange,
 };
 use windlass_store::{HistorySettings, UndoHistory};
 
@@ -160,7 +160,7 @@ fn a_sparse_content_takes_the_space_of_its_data() {
     let state = TestState::new();
     let history = open(&state, settings());
     let file = sparse();
-    let source = Source::File(&file);
+    let source = ContentSource::File(&file);
     let hash = ContentHash::of_source(source).unwrap();
     let attributes = Attributes::default();
     let before = FileState::File { hash, len: 200 << 30, attributes, object: None };
@@ -183,8 +183,8 @@ fn a_sparse_content_takes_the_space_of_its_data() {
     check_sparse(&open(&state, settings()).open(&hash).unwrap());
 }
 
-fn check_sparse(opened: &Opened) {
-    let Opened::File(file) = opened else { panic!("it is in memory") };
+fn check_sparse(opened: &OpenedContent) {
+    let OpenedContent::File(file) = opened else { panic!("it is in memory") };
     let facts = file.metadata().unwrap();
     assert_eq!(facts.len(), 200 << 30);
     assert!(facts.blocks() * 512 < 1 << 20, "it takes {} blocks", facts.blocks());
@@ -204,8 +204,8 @@ fn a_content_that_changes_while_it_is_kept_is_refused() {
         fn length(&self) -> u64 {
             self.0 as u64
         }
-        fn open(&self) -> std::io::Result<Opened> {
-            Ok(Opened::Bytes(noise(1, self.0)))
+        fn open(&self) -> std::io::Result<OpenedContent> {
+            Ok(OpenedContent::Bytes(noise(1, self.0)))
         }
     }
     for length in [10, 100_000, 5 << 20] {
@@ -213,7 +213,7 @@ fn a_content_that_changes_while_it_is_kept_is_refused() {
         let history = open(&state, settings());
         let changed = Changed(length);
         let content =
-            NewContent { hash: changed.hash(), source: Source::Kept(&changed), base: None };
+            NewContent { hash: changed.hash(), source: ContentSource::Kept(&changed), base: None };
         let origin = origin(1);
         let new = NewCheckpoint {
             origin: &origin,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use windlass_core::{
-    CallId, ContentHash, History, MemoryHistory, NewCheckpoint, Query, SessionId, TurnId,
+    CallId, CheckpointQuery, ContentHash, History, MemoryHistory, NewCheckpoint, SessionId, TurnId,
 };
 use windlass_store::{HistorySettings, UndoHistory};
 
@@ -153,14 +153,23 @@ impl HistoryAndModel {
 
     fn compare(&self, by: usize) {
         let histories = self.histories[by].as_ref().unwrap();
-        let mut queries = vec![Query::Workspace("/w".into()), Query::LastOfWorkspace("/w".into())];
+        let mut queries = vec![
+            CheckpointQuery::Workspace("/w".into()),
+            CheckpointQuery::LastOfWorkspace("/w".into()),
+        ];
         for number in 0..2 {
             let session = SessionId::new(format!("s{number}"));
-            queries.extend([Query::Session(session.clone()), Query::LastOfSession(session)]);
+            queries.extend([
+                CheckpointQuery::Session(session.clone()),
+                CheckpointQuery::LastOfSession(session),
+            ]);
         }
-        queries.extend((0..=self.calls).map(|call| Query::Call(CallId::new(format!("c{call}")))));
-        queries
-            .extend((0..=self.calls / 3).map(|turn| Query::Turn(TurnId::new(format!("t{turn}")))));
+        queries.extend(
+            (0..=self.calls).map(|call| CheckpointQuery::Call(CallId::new(format!("c{call}")))),
+        );
+        queries.extend(
+            (0..=self.calls / 3).map(|turn| CheckpointQuery::Turn(TurnId::new(format!("t{turn}")))),
+        );
         for query in queries {
             let expected = self.model.checkpoints(&query).unwrap();
             assert_eq!(histories.checkpoints(&query).unwrap(), expected, "{query:?}");

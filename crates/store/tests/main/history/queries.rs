@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use windlass_core::{
-    CallId, ContentHash, History as _, HistoryError, NewCheckpoint, NewContent, Query, SessionId,
-    Source, TurnId,
+    CallId, CheckpointQuery, ContentHash, ContentSource, History as _, HistoryError, NewCheckpoint,
+    NewContent, SessionId, TurnId,
 };
 use windlass_store::{HistorySettings, UndoHistory};
 
@@ -89,16 +89,16 @@ fn each_query_finds_its_checkpoints() {
         let (session, workspace) = (["s", "r"][number % 2], ["/w", "/v"][number / 3]);
         change(number as u64, b"", b"").of(session, workspace).make(&history);
     }
-    let cases: [(Query, &[&str]); 9] = [
-        (Query::Call(CallId::new("c4")), &["c4"]),
-        (Query::Call(CallId::new("c")), &[]),
-        (Query::Turn(TurnId::new("t1")), &["c5", "c4", "c3"]),
-        (Query::Session(SessionId::new("s")), &["c4", "c2", "c0"]),
-        (Query::Session(SessionId::new("unknown")), &[]),
+    let cases: [(CheckpointQuery, &[&str]); 9] = [
+        (CheckpointQuery::Call(CallId::new("c4")), &["c4"]),
+        (CheckpointQuery::Call(CallId::new("c")), &[]),
+        (CheckpointQuery::Turn(TurnId::new("t1")), &["c5", "c4", "c3"]),
+        (CheckpointQuery::Session(SessionId::new("s")), &["c4", "c2", "c0"]),
+        (CheckpointQuery::Session(SessionId::new("unknown")), &[]),
         (workspace("/v"), &["c5", "c4", "c3"]),
         (workspace("/"), &[]),
-        (Query::LastOfSession(SessionId::new("s")), &["c4"]),
-        (Query::LastOfWorkspace("/w".into()), &["c2"]),
+        (CheckpointQuery::LastOfSession(SessionId::new("s")), &["c4"]),
+        (CheckpointQuery::LastOfWorkspace("/w".into()), &["c2"]),
     ];
     for (query, expected) in cases {
         assert_eq!(names(&history.checkpoints(&query).unwrap()), expected, "{query:?}");
@@ -117,7 +117,7 @@ fn an_undo_is_in_effect_until_it_is_undone() {
         let by = |checkpoint: &windlass_core::Checkpoint| {
             checkpoint.undone_by.as_ref().map_or("-".to_owned(), ToString::to_string)
         };
-        let last = history.checkpoints(&Query::LastOfWorkspace("/w".into())).unwrap();
+        let last = history.checkpoints(&CheckpointQuery::LastOfWorkspace("/w".into())).unwrap();
         (found.iter().map(by).collect::<Vec<_>>().join(" "), names(&last).join(" "))
     };
     let steps: [(u64, &[u64], &str, &str); 6] = [
@@ -150,7 +150,7 @@ fn the_last_step_has_all_checkpoints_of_its_call() {
         again.make(&history);
     }
     change(2, b"", b"").of("other", "/elsewhere").make(&history);
-    let last = history.checkpoints(&Query::LastOfWorkspace("/w".into())).unwrap();
+    let last = history.checkpoints(&CheckpointQuery::LastOfWorkspace("/w".into())).unwrap();
     assert_eq!(names(&last), ["c2", "c2", "c2"]);
     assert!(last.windows(2).all(|pair| pair[0].origin.at > pair[1].origin.at));
 }
@@ -279,7 +279,8 @@ fn record_with_file(
     let change =
         Change { origin: origin(number), before: Some(before.into()), after: Some(after.into()) };
     let before = content(before, None);
-    let after = NewContent { hash: ContentHash::of(after), source: Source::File(file), base: None };
+    let after =
+        NewContent { hash: ContentHash::of(after), source: ContentSource::File(file), base: None };
     let (changes, contents) = (change.changes(), [before, after]);
     let new = NewCheckpoint {
         origin: &change.origin,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_core::{CallResult, Confinement, Host, Level, Mode, NetworkAccess, Policy};
+use windlass_core::{CallResult, Confinement, Host, Mode, NetworkAccess, Policy, SandboxLevel};
 use windlass_host::{LocalHost, ProcessSettings};
 
 use crate::testing::Workspace;
@@ -274,7 +274,7 @@ fn a_host_refused_by_the_proxy_is_named() {
 
 #[test]
 fn without_a_sandbox_no_notes_are_given() {
-    let off = Confinement { level: Level::Off, ..Confinement::default() };
+    let off = Confinement { level: SandboxLevel::Off, ..Confinement::default() };
     let sandboxed = SandboxWorkspace::with(off);
     for script in ["cat OUTSIDE/.ssh/absent", "echo 'Could not resolve host: x'; exit 1"] {
         assert_eq!(sandboxed.notes(script), (vec![], vec![]), "{script}");

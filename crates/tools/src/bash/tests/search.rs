@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass_core::{Confinement, Decision, Host, Level, Mode, Outcome, Policy, Rule};
+use windlass_core::{Confinement, Decision, Host, Mode, Outcome, Policy, Rule, SandboxLevel};
 use windlass_host::{LocalHost, ProcessSettings};
 
 use crate::testing::Workspace;
@@ -39,7 +39,7 @@ fn policy() -> Policy {
         .with(Decision::Ask, rule("read asked/**"))
 }
 
-fn workspace(level: Level) -> Workspace {
+fn workspace(level: SandboxLevel) -> Workspace {
     let confinement = Confinement { level, ..Confinement::default() };
     let policy = policy().with_confinement(confinement.clone());
     let host = |local: LocalHost| {
@@ -63,7 +63,7 @@ fn workspace(level: Level) -> Workspace {
 
 #[test]
 fn hidden_files_are_masked_in_searches() {
-    let workspace = workspace(Level::Workspace);
+    let workspace = workspace(SandboxLevel::Workspace);
     for (command, shown) in [
         ("cat id_*", &[][..]),
         ("cat */x", &[]),
@@ -103,14 +103,14 @@ fn word(text: &str) -> &str {
 
 #[test]
 fn searches_without_hidden_files_run_unchanged() {
-    let workspace = workspace(Level::Workspace);
+    let workspace = workspace(SandboxLevel::Workspace);
     let text = workspace.text("bash", json!({"command": "grep -rc PLAN src/open links/open"}));
     assert_eq!(text, "src/open:1\nlinks/open:1\n");
 }
 
 #[test]
 fn without_a_sandbox_a_search_asks_and_names_hidden_files() {
-    let workspace = workspace(Level::Off);
+    let workspace = workspace(SandboxLevel::Off);
     for (command, named) in [
         ("cat id_*", Some(".env and ")),
         ("grep -r PLAN .", Some(".env and ")),
@@ -135,7 +135,7 @@ fn without_a_sandbox_a_search_asks_and_names_hidden_files() {
 
 #[test]
 fn any_number_of_files_is_masked() {
-    let workspace = workspace(Level::Workspace);
+    let workspace = workspace(SandboxLevel::Workspace);
     for at in 0..1_001 {
         std::fs::create_dir_all(workspace.path(&format!("many/{at}/.ssh"))).unwrap();
         std::fs::write(workspace.path(&format!("many/{at}/.ssh/x")), "PLAN ssh\n").unwrap();
@@ -146,7 +146,7 @@ fn any_number_of_files_is_masked() {
 
 #[test]
 fn searches_leave_out_paths_with_an_ask_rule() {
-    let workspace = workspace(Level::Workspace);
+    let workspace = workspace(SandboxLevel::Workspace);
     for (tool, input) in [
         ("grep", json!({"pattern": "PLAN"})),
         ("glob", json!({"pattern": "**/x"})),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass_core::{CallResult, Confinement, Host, Level, Mode, Outcome, Policy};
+use windlass_core::{CallResult, Confinement, Host, Mode, Outcome, Policy, SandboxLevel};
 use windlass_host::{LocalHost, ProcessSettings};
 
 use crate::testing::Workspace;
@@ -24,7 +24,7 @@ const PROJECT: &[(&str, &str)] = &[
     ("sub/x", "x\n"),
 ];
 
-fn workspace(level: Level, policy: Policy) -> Workspace {
+fn workspace(level: SandboxLevel, policy: Policy) -> Workspace {
     let host = move |local: LocalHost| {
         let confinement = Confinement { level, ..Confinement::default() };
         let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
@@ -71,7 +71,7 @@ fn build_directories_are_removed_renamed_and_made_anew() {
             "none",
         ),
     ] {
-        let workspace = workspace(Level::Workspace, auto());
+        let workspace = workspace(SandboxLevel::Workspace, auto());
         let result = run(&workspace, command);
         assert_eq!(result.outcome, Outcome::Ok, "{command}: {}", result.output.to_text());
         assert!(workspace.path(there).exists() && !workspace.path(gone).exists(), "{command}");
@@ -80,7 +80,7 @@ fn build_directories_are_removed_renamed_and_made_anew() {
 
 #[test]
 fn only_written_build_directories_are_reported() {
-    let workspace = workspace(Level::Workspace, auto());
+    let workspace = workspace(SandboxLevel::Workspace, auto());
     let text = run(&workspace, "cat target/debug/app node_modules/left/index.js; echo x > new");
     assert!(!text.output.to_text().contains("history"), "{}", text.output.to_text());
     let text = run(&workspace, "echo new > target/debug/app").output.to_text();
@@ -101,7 +101,7 @@ fn rules_hold_in_build_directories() {
         ("write **", "echo x > target/new", true),
         ("write **", "cat target/debug/app", false),
     ] {
-        let workspace = workspace(Level::Workspace, deny(rule));
+        let workspace = workspace(SandboxLevel::Workspace, deny(rule));
         let result = run(&workspace, command);
         let expected = if is_denied { Outcome::Denied } else { Outcome::Ok };
         assert_eq!(result.outcome, expected, "{rule}: {command}: {}", result.output.to_text());
@@ -115,7 +115,7 @@ fn rules_hold_in_build_directories() {
 
 #[test]
 fn changes_of_a_staged_build_directory_need_approval() {
-    let workspace = workspace(Level::Staged, auto());
+    let workspace = workspace(SandboxLevel::Staged, auto());
     let result = run(&workspace, "echo x > target/debug/app; rm -rf node_modules");
     let text = result.output.to_text();
     assert_eq!(result.outcome, Outcome::Denied, "{text}");
@@ -136,7 +136,7 @@ fn a_deny_rule_covers_the_directories_above_its_path() {
         "cp -r docs papers && rm -rf docs",
     ] {
         let policy = auto().deny("write docs/infra/**".parse().unwrap());
-        let workspace = workspace(Level::Workspace, policy);
+        let workspace = workspace(SandboxLevel::Workspace, policy);
         let result = run(&workspace, command);
         assert_eq!(result.outcome, Outcome::Denied, "{command}: {}", result.output.to_text());
         assert_eq!(workspace.read("docs/infra/key.md"), b"key\n", "{command}");
@@ -168,7 +168,7 @@ fn a_job_changes_only_what_rules_allow() {
         (allow("write src/**"), "docs/a.md", false),
         (allow("write src/**"), "target/debug/app", true),
     ] {
-        let workspace = workspace(Level::Workspace, policy);
+        let workspace = workspace(SandboxLevel::Workspace, policy);
         let before = fs::read(workspace.path(path)).ok();
         workspace.write("script", format!("echo changed > {path}"));
         let result = workspace.call("bash", json!({"command": "sh script", "background": true}));
@@ -191,7 +191,7 @@ fn protected_paths_that_a_job_creates_are_removed() {
         ("mkdir n; cd n; git init -q .; git config core.fsmonitor ./evil", "n/.git/config"),
         ("mkdir .windlass; echo x > .windlass/config.toml", ".windlass"),
     ] {
-        let workspace = workspace(Level::Workspace, auto());
+        let workspace = workspace(SandboxLevel::Workspace, auto());
         let said = run_job(&workspace, command);
         assert!(!workspace.path(planted).exists(), "{command}: {said}");
         assert!(said.contains(&format!("removed {planted}")), "{command}: {said}");
@@ -203,7 +203,7 @@ fn protected_paths_that_a_job_creates_are_removed() {
 
 #[test]
 fn a_protected_path_is_removed_while_the_job_runs() {
-    let workspace = workspace(Level::Workspace, auto());
+    let workspace = workspace(SandboxLevel::Workspace, auto());
     let command =
         "sh -c 'echo evil > .envrc; while test -e .envrc; do sleep 0.05; done; echo gone'";
     let said = run_job(&workspace, command);
@@ -213,7 +213,7 @@ fn a_protected_path_is_removed_while_the_job_runs() {
 
 #[test]
 fn files_of_another_call_stay_while_a_job_runs() {
-    let workspace = workspace(Level::Workspace, Policy::new(Mode::Yolo));
+    let workspace = workspace(SandboxLevel::Workspace, Policy::new(Mode::Yolo));
     let input =
         json!({"command": "sh -c 'while ! test -e stop; do sleep 0.05; done'", "background": true});
     workspace.call("bash", input);
@@ -228,7 +228,7 @@ fn files_of_another_call_stay_while_a_job_runs() {
 
 #[test]
 fn a_staged_job_leaves_the_workspace_unchanged() {
-    let workspace = workspace(Level::Staged, auto());
+    let workspace = workspace(SandboxLevel::Staged, auto());
     let input = json!({"command": "sh -c 'echo x > src/main.c; sleep 0.5'", "background": true});
     let text = workspace.text("bash", input);
     assert!(text.contains("later edits do not reach it"), "{text}");
@@ -240,7 +240,7 @@ fn a_staged_job_leaves_the_workspace_unchanged() {
 
 #[test]
 fn git_directories_are_read_only_for_jobs() {
-    let workspace = workspace(Level::Workspace, auto());
+    let workspace = workspace(SandboxLevel::Workspace, auto());
     run(
         &workspace,
         "git init -q . && git add src && git -c user.name=x -c user.email=x@x commit -q -m x",
@@ -256,7 +256,7 @@ fn git_directories_are_read_only_for_jobs() {
 
 #[test]
 fn a_failed_git_command_in_a_job_is_explained() {
-    let workspace = workspace(Level::Workspace, auto());
+    let workspace = workspace(SandboxLevel::Workspace, auto());
     run(&workspace, "git init -q .");
     for (command, path) in [
         ("git add src", ".git/index.lock"),
@@ -281,7 +281,7 @@ fn a_failed_git_command_in_a_job_is_explained() {
 /// Files that git's configuration names act like hooks.
 #[test]
 fn a_job_cannot_change_files_that_git_config_names() {
-    let workspace = workspace(Level::Workspace, auto());
+    let workspace = workspace(SandboxLevel::Workspace, auto());
     for path in ["inc.cfg", "githooks/pre-commit", "tools/clean.sh", "tools/other"] {
         workspace.write(path, "");
     }
@@ -308,7 +308,7 @@ fn a_job_cannot_change_files_that_git_config_names() {
 /// A moved secret would be at a path that no mask of another command covers.
 #[test]
 fn a_job_cannot_move_a_directory_that_holds_a_secret() {
-    let workspace = workspace(Level::Workspace, auto());
+    let workspace = workspace(SandboxLevel::Workspace, auto());
     workspace.write("sub/deep/id_rsa", "canary");
     let said = run_job(&workspace, "mv sub sub9; mv sub/deep deep9; mv src src9");
     assert!(
@@ -323,7 +323,7 @@ fn file_modes_do_not_hide_files_of_a_job() {
         "mkdir -p docs/.husky; echo evil > docs/.husky/pre-commit; chmod 555 docs/.husky",
         "mkdir -p docs/.husky; echo evil > docs/.husky/pre-commit; chmod 311 docs/.husky docs",
     ] {
-        let workspace = workspace(Level::Workspace, auto());
+        let workspace = workspace(SandboxLevel::Workspace, auto());
         let said = run_job(&workspace, script);
         assert!(!workspace.path("docs/.husky").exists(), "{script}: {said}");
         assert!(said.contains("removed docs/.husky"), "{script}: {said}");
@@ -342,7 +342,7 @@ fn a_protected_path_may_be_a_symlink() {
         ("sub/.claude", "../conf/claude", "settings.json"),
         (".devcontainer", "hop", "devcontainer.json"),
     ] {
-        let workspace = workspace(Level::Workspace, auto());
+        let workspace = workspace(SandboxLevel::Workspace, auto());
         fs::create_dir_all(workspace.path("sub")).unwrap();
         symlink("conf/devcontainer", workspace.path("hop")).unwrap();
         let real = match link {
@@ -371,7 +371,7 @@ fn a_protected_path_may_be_a_symlink() {
 #[test]
 fn a_job_starts_beside_a_dangling_protected_symlink() {
     for target in ["/nonexistent", "missing", ".husky", "..", "."] {
-        let workspace = workspace(Level::Workspace, auto());
+        let workspace = workspace(SandboxLevel::Workspace, auto());
         std::os::unix::fs::symlink(target, workspace.path(".husky")).unwrap();
         let said = run_job(&workspace, "rm -f .husky; echo ran > src/main.c");
         assert_eq!(workspace.read("src/main.c"), b"ran\n", "{target}: {said}");
@@ -388,7 +388,7 @@ fn a_replaced_build_directory_drops_all_changes_of_the_command() {
         ("mv target old; echo file > target", false),
         ("echo more > target/keep/y", true),
     ] {
-        let workspace = workspace(Level::Workspace, auto());
+        let workspace = workspace(SandboxLevel::Workspace, auto());
         let wait = |name: &str| format!("while ! test -e /tmp/{name}; do sleep 0.01; done");
         workspace.write("script", format!("{}; {replace}; touch /tmp/replaced", wait("ready")));
         workspace.call("bash", json!({"command": "sh script", "background": true}));

@@ -7,7 +7,7 @@
 mod changes;
 mod read_only;
 
-use windlass_core::{OnlyReads, PathPattern, Search};
+use windlass_core::{CommandSearch, OnlyReads, PathPattern};
 
 use self::changes::{CHANGING_COMMANDS, PROGRAM_STARTING_COMMANDS, REMOTE_COMMANDS};
 use self::read_only::{OperandNames, READ_ONLY_COMMANDS, ReadOnlyCommand, ReadOnlyIf};
@@ -130,7 +130,7 @@ fn is_read_only(
     note_files(row, words, &parsed, base_directory, facts);
     if matches!(row.name, "grep" | "ls-files") {
         let base_directory = if base_directory.is_empty() { "." } else { base_directory };
-        facts.searches.push(Search::tree(base_directory));
+        facts.searches.push(CommandSearch::tree(base_directory));
     }
     is_known && fits
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass::event::EventKind;
-use windlass::people::{Answer, Approval, Settled};
+use windlass::people::{Answer, Approval, ApprovalState};
 use windlass::session::{ApprovalId, SessionId};
 use windlass::tool::{Overrides, Predicate};
 use windlass::{Outcome, Session, ToolCall, Windlass};
@@ -18,7 +18,7 @@ fn write(path: &str) -> ToolCall {
 
 async fn open(windlass: &Windlass) -> Vec<Approval> {
     let mut all = windlass.engine().approvals().await.unwrap();
-    all.retain(|one| one.settled == Settled::Pending);
+    all.retain(|one| one.settled == ApprovalState::Pending);
     all
 }
 
@@ -176,7 +176,7 @@ async fn hector_3b_27_childs_approval_reaches_the_listener() {
     let directories = TestDirectories::new();
     let windlass = directories.unattended();
     let (mut events, parent) = (windlass.subscribe(), session("s"));
-    let _there = windlass.engine().attend(parent.id(), windlass::people::Listening::default());
+    let _there = windlass.engine().attend(parent.id(), windlass::people::EventAttendant::default());
     let child = parent.child(SessionId::new("c"), Predicate::All, &Overrides::default());
     let (_, running) = windlass.start(&Arc::new(child), write("a"));
     let running = tokio::spawn(running);

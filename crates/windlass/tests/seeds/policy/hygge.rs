@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass::effect::{CommandLine, Effect};
-use windlass::people::{Answer, Listening, Scope};
+use windlass::people::{Answer, EventAttendant, Scope};
 use windlass::policy::{Decision, Policy};
 use windlass::session::SessionId;
 use windlass::tool::{Overrides, Predicate};
@@ -250,7 +250,7 @@ async fn hygge_g10_approval_without_a_listener_ends() {
     let _hears = unattended.subscribe();
     let result = call(&unattended, &session("s"), "write", write("a")).await;
     assert!(text(&result).contains("no person is available to ask"), "{}", text(&result));
-    let slow = directories.open(Listening { patience: Some(Duration::from_millis(50)) });
+    let slow = directories.open(EventAttendant { patience: Some(Duration::from_millis(50)) });
     let result = call(&slow, &session("s"), "write", write("a")).await;
     assert!(text(&result).contains("no answer within"), "{}", text(&result));
     assert_eq!(result.outcome, Outcome::Denied);
