@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::changes::commit::beside;
+use crate::changes::commit::recorded_path;
 use crate::changes::history::Untracked;
 use crate::sync::Lock;
 use crate::{
@@ -145,7 +145,7 @@ impl PlanContext<'_> {
     pub fn is_hidden(&self, path: &Path) -> bool {
         let files = self.files;
         self.policy.hides(path, files, self.host.clock().now())
-            || !matches!(files.excluded_by(&beside(files, path)), Ok(None))
+            || !matches!(files.excluded_by(&recorded_path(files, path)), Ok(None))
     }
 }
 

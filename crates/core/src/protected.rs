@@ -258,7 +258,7 @@ pub(crate) fn is_git_directory(directory: &Path, is_there: &dyn Fn(&Path) -> boo
 /// Finds the paths that these effects change and that git obeys although no `.git` is in their names. Blocking.
 pub(crate) fn unnamed_git_places(effects: &Effects, files: &dyn Files) -> Vec<PathBuf> {
     let changed = effects.iter().filter_map(|effect| Some(&effect.changed_path()?.path));
-    let is_there = |path: &Path| files.stat(&commit::beside(files, path)).is_ok();
+    let is_there = |path: &Path| files.stat(&commit::recorded_path(files, path)).is_ok();
     let is_git = |directory: &Path| is_git_directory(directory, &is_there);
     let is_obeyed = |path: &&PathBuf| {
         git_place(path, &is_git).is_some_and(|place| place.part != GitPart::Other)

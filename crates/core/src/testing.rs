@@ -174,7 +174,7 @@ impl Files for EmptyHost {
         Self::not_found("list", root)
     }
 
-    fn look(&self, _: &Resolved) -> Result<Option<FoundEntry>, FileError> {
+    fn inspect(&self, _: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         Ok(None)
     }
 

@@ -219,12 +219,12 @@ impl Batch for LocalBatch {
         Ok(prepared.map(|(_, place)| place))
     }
 
-    fn secure(&self) -> Result<(), FileError> {
+    fn sync_contents(&self) -> Result<(), FileError> {
         let mut places = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         self.sync_devices(&std::mem::take(&mut *places))
     }
 
-    fn settle(&self) -> Result<(), FileError> {
+    fn sync_all(&self) -> Result<(), FileError> {
         let unsynced = std::mem::take(&mut *self.unsynced());
         if self.sync_directories(&unsynced) {
             return Ok(());
@@ -287,8 +287,8 @@ impl Files for LocalBatch {
         self.files.walk(root, options, visitors)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
-        self.files.look(path)
+    fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
+        self.files.inspect(path)
     }
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {

@@ -136,7 +136,7 @@ impl Files for LocalFiles {
         walk::walk(&self.resolver, root, options, &outside)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
+    fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         inspect::inspect(&self.resolver, path).map_err(|kind| file_error("look at", path, kind))
     }
 

@@ -1,7 +1,7 @@
 //! Finds what a process changed: by the stage on which it worked, or by two scans where there was no stage.
 //!
 //! A stage is the writable half of an overlay whose lower half is the workspace. This module creates it before the run and reads it
-//! afterwards; mounting it and running programs on it is done elsewhere. Only [`Stage::settle`] changes the workspace: it keeps the changes
+//! afterwards; mounting it and running programs on it is done elsewhere. Only [`Stage::keep_unrecorded`] changes the workspace: it keeps the changes
 //! of build directories, and of the home beside them.
 
 pub(crate) mod build_directory;
@@ -214,19 +214,19 @@ impl Stage {
         Ok(path)
     }
 
-    /// Sets the build directories of a workspace, by absolute path, whose changes [`settle`](windlass_core::StageStorage::settle) keeps.
+    /// Sets the build directories of a workspace, by absolute path, whose changes [`keep_unrecorded`](windlass_core::StageStorage::keep_unrecorded) keeps.
     pub fn keep_built(&mut self, workspace: &Path, directories: &[PathBuf]) {
         let inside = |path: &PathBuf| path.strip_prefix(workspace).unwrap_or(path).to_owned();
         let directories = directories.iter().map(inside).collect();
         self.built = Some(Built { workspace: workspace.to_owned(), directories });
     }
 
-    /// Sets the directories beside the workspace whose changes [`settle`](windlass_core::StageStorage::settle) keeps.
+    /// Sets the directories beside the workspace whose changes [`keep_unrecorded`](windlass_core::StageStorage::keep_unrecorded) keeps.
     pub(crate) fn carry(&mut self, carried: Vec<CarriedDirectory>) {
         self.carried = carried;
     }
 
-    /// Records that the changes of build directories are to be kept, as [`settle`](windlass_core::StageStorage::settle) does first.
+    /// Records that the changes of build directories are to be kept, as [`keep_unrecorded`](windlass_core::StageStorage::keep_unrecorded) does first.
     pub(crate) fn record_built(&self) -> io::Result<()> {
         self.built.as_ref().map_or(Ok(()), |built| built.record(&self.path))
     }
@@ -333,7 +333,7 @@ impl windlass_core::StageStorage for Stage {
         }
     }
 
-    fn settle(&self) -> Vec<SkippedPath> {
+    fn keep_unrecorded(&self) -> Vec<SkippedPath> {
         let mut left = Vec::new();
         if let Some(built) = &self.built {
             // If this process is killed now, the next one continues. Without the record it would drop the rest.

@@ -134,7 +134,7 @@ pub(crate) fn seen(files: &LocalFiles, path: impl AsRef<Path>) -> Fingerprint {
 /// Returns the expectation that the path is as it is now, without following a link.
 pub(crate) fn expect(files: &LocalFiles, place: &Resolved) -> ExpectedState {
     files
-        .look(place)
+        .inspect(place)
         .unwrap()
         .map_or(ExpectedState::Absent, |found| ExpectedState::Same(found.stat.fingerprint))
 }

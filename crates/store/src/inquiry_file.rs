@@ -310,14 +310,14 @@ impl<R: FiledInquiry> InquiryBook<R> for BookFile<R> {
         })
     }
 
-    fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError> {
+    fn write_answer(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError> {
         if !self.contains(id).map_err(AnswerError::Record)? {
             return Err(AnswerError::Unknown);
         }
         let settle = |all: &mut Vec<Entry<R>>| {
             let found = all.iter_mut().filter_map(Entry::parsed_mut).find(|one| one.id() == id);
             let found = found.ok_or(AnswerError::Unknown)?;
-            found.settle(answer, now).map(|()| found.clone())
+            found.write_answer(answer, now).map(|()| found.clone())
         };
         self.change(settle).map_err(AnswerError::Record)?
     }
@@ -476,7 +476,7 @@ mod tests {
                     };
                 }
                 let answer = Answer::deny(number.to_string());
-                usize::from(book.settle(&id, answer, SystemTime::UNIX_EPOCH).is_ok())
+                usize::from(book.write_answer(&id, answer, SystemTime::UNIX_EPOCH).is_ok())
             };
             let counted: usize = std::thread::scope(|scope| {
                 let answer = &answer;
@@ -529,7 +529,8 @@ mod tests {
         };
         book.put(&pending("a", 0)).unwrap();
         let day = |day: u64| SystemTime::UNIX_EPOCH + Duration::from_hours(24 * day);
-        let settle = |id: &str, answer: Answer, now| book.settle(id, answer, now).map(|one| one.id);
+        let settle =
+            |id: &str, answer: Answer, now| book.write_answer(id, answer, now).map(|one| one.id);
         assert_eq!(settle("a", Answer::allow(), day(8)), Err(AnswerError::Expired));
         book.put(&pending("b", 30)).unwrap();
         assert_eq!(settle("a", Answer::allow(), day(30)), Err(AnswerError::Expired));

@@ -270,8 +270,8 @@ impl Files for InterceptingHost {
         Ok(report)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
-        self.inner.files().look(path)
+    fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
+        self.inner.files().inspect(path)
     }
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {

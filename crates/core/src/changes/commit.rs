@@ -316,7 +316,7 @@ impl<'f> CommitPlan<'f> {
             if planned.contains(above) {
                 break;
             }
-            let place = beside(files, above);
+            let place = recorded_path(files, above);
             match files.stat(&place) {
                 Ok(_) => {
                     // Spares the check for the next file in this directory.
@@ -609,7 +609,7 @@ fn state_after(
 }
 
 /// Converts an absolute path without symbolic links, such as a recorded one, without resolving it.
-pub(crate) fn beside(files: &dyn Files, path: &Path) -> Resolved {
+pub(crate) fn recorded_path(files: &dyn Files, path: &Path) -> Resolved {
     let inside = path.strip_prefix(files.workspace()).ok().map(Path::to_owned);
     Resolved { path: path.to_owned(), inside, exists: true }
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::changes::commit::beside;
+use crate::changes::commit::recorded_path;
 use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
 use crate::{
@@ -136,9 +136,9 @@ pub(crate) fn find_link(
     let visitors = || -> Box<dyn Visitor + '_> {
         Box::new(LinkSearch { object, workspace, is_passed_over, found: &found })
     };
-    files.walk(&beside(files, workspace), &options, &visitors)?;
+    files.walk(&recorded_path(files, workspace), &options, &visitors)?;
     let Some(name) = found.lock().take() else { return Ok(None) };
-    let name = beside(files, &name);
+    let name = recorded_path(files, &name);
     let seen = state::inspect(files, &name, None)?;
     // The creation time may have been unknown then, or be unknown now.
     let (device, inode, born) = object;

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::overlay::Overlay;
-use crate::changes::commit::beside;
+use crate::changes::commit::recorded_path;
 use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
 use crate::{
@@ -288,7 +288,7 @@ impl ProposalApplication {
         let mut stale = Vec::new();
         for path in with_parents(held, chosen(held, paths)) {
             let Some(proposal) = held.get(&path) else { continue };
-            let now = state::inspect(files, &beside(files, &path), None)?;
+            let now = state::inspect(files, &recorded_path(files, &path), None)?;
             if !now.state.is_like(&proposal.base) && !is_made(proposal, &now.state) {
                 let name = path.strip_prefix(files.workspace()).unwrap_or(&path);
                 stale.push(quote::path(name).into_owned());
@@ -342,7 +342,7 @@ impl ProposalApplication {
             .chain(others)
             .filter(|(proposal, now, _)| !now.state.is_like(&proposal.then))
             .filter_map(|(proposal, now, content)| {
-                let path = beside(files, &proposal.path);
+                let path = recorded_path(files, &proposal.path);
                 let content = content.as_deref().map(ContentSource::Bytes);
                 state::step_to(path, now.present(), &proposal.then, content)
             })

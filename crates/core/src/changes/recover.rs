@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::changes::commit::{self, beside};
+use crate::changes::commit::{self, recorded_path};
 use crate::changes::rollback::{RollbackResult, restore_directory_times, roll_back};
 use crate::changes::state;
 use crate::{
@@ -162,8 +162,8 @@ pub(crate) fn remove_temporary(
 
 /// Removes the object at a path, if there is one.
 fn remove(files: &dyn Files, path: &Path) -> Result<(), FileError> {
-    let place = beside(files, path);
-    let found = match files.look(&place) {
+    let place = recorded_path(files, path);
+    let found = match files.inspect(&place) {
         Err(error) if state::is_below_link(files, path, &error) => return Ok(()),
         found => found?,
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use crate::changes::commit::{self, CommitStep, beside};
+use crate::changes::commit::{self, CommitStep, recorded_path};
 use crate::changes::hard_links::{self, FileIdentity};
 use crate::changes::recover;
 use crate::changes::state::{self, InspectedPath};
@@ -36,7 +36,7 @@ pub(crate) fn roll_back(
     };
     let Some(batch) = batch else { return roll_back_each(files, changes, done, content) };
     let mut rolled = roll_back_each(&*batch, changes, done, content);
-    if let Err(error) = batch.settle() {
+    if let Err(error) = batch.sync_all() {
         rolled.is_retryable = true;
         rolled.left.push((error.path.clone(), error.to_string()));
     }
@@ -99,7 +99,7 @@ pub(crate) fn restore_directory_times(
         if matches!(change.after, FileState::Directory { .. }) {
             continue;
         }
-        let path = beside(files, &change.path);
+        let path = recorded_path(files, &change.path);
         let Ok(Stat { kind: FileKind::Directory, fingerprint, .. }) = files.stat(&path) else {
             continue;
         };
@@ -137,7 +137,7 @@ fn relink_file(
 ) -> Result<(), FileError> {
     let mut names: Vec<RestoredLink<'_>> = Vec::with_capacity(changes.len());
     for change in changes {
-        let path = beside(files, &change.path);
+        let path = recorded_path(files, &change.path);
         let seen = state::inspect_recorded(files, &change.path)?;
         if seen.state.is_like(&change.before) {
             names.push(RestoredLink { path, seen, temporary: change.temporary.as_deref() });

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::changes::commit::{CommitStep, PENDING_FINGERPRINT, beside};
+use crate::changes::commit::{CommitStep, PENDING_FINGERPRINT, recorded_path};
 use crate::changes::hard_links::{self, FileIdentity};
 use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
@@ -46,7 +46,7 @@ impl Snapshot {
             let path = files.resolve(path)?.path;
             for (below, seen) in inspect_tree(files, &path)? {
                 if let Some(hash) = seen.state.hash()
-                    && let Some(bytes) = state::read(files, &beside(files, &below), hash)?
+                    && let Some(bytes) = state::read(files, &recorded_path(files, &below), hash)?
                 {
                     shelf.keep(&hash, &bytes)?;
                 }
@@ -64,7 +64,7 @@ fn inspect_tree(
     root: &Path,
 ) -> Result<BTreeMap<PathBuf, InspectedPath>, ToolError> {
     let mut found = BTreeMap::new();
-    let place = beside(files, root);
+    let place = recorded_path(files, root);
     let seen = state::inspect(files, &place, None)?;
     let is_directory = matches!(seen.state, FileState::Directory { .. });
     found.insert(root.to_owned(), seen);
@@ -75,7 +75,7 @@ fn inspect_tree(
     files.walk(&place, &WalkOptions::default(), &|| Box::new(NameCollector(&names)))?;
     for name in names.lock().drain(..) {
         let path = root.join(name);
-        let seen = state::inspect(files, &beside(files, &path), None)?;
+        let seen = state::inspect(files, &recorded_path(files, &path), None)?;
         found.insert(path, seen);
     }
     Ok(found)
@@ -148,7 +148,7 @@ impl SnapshotPlan {
         for (path, then) in &snapshot.states {
             let seen = match now.remove(path) {
                 Some(seen) => seen,
-                None => state::inspect(files, &beside(files, path), None)?,
+                None => state::inspect(files, &recorded_path(files, path), None)?,
             };
             ways.push(way(path.clone(), seen, then.clone()));
         }
@@ -160,7 +160,7 @@ impl SnapshotPlan {
             match hard_links::shared_identity(&way.then)
                 .map(|object| carriers.entry((object, hash)))
             {
-                Some(Occupied(first)) => way.carrier = Some(beside(files, first.get())),
+                Some(Occupied(first)) => way.carrier = Some(recorded_path(files, first.get())),
                 Some(Vacant(place)) => drop(place.insert(way.path.clone())),
                 None => {}
             }
@@ -189,7 +189,7 @@ impl SnapshotPlan {
 impl SnapshotWay {
     /// Makes the commit step of this path; `None` if there is nothing to do.
     fn step(&self, files: &dyn Files) -> Option<CommitStep<'_>> {
-        let path = beside(files, &self.path);
+        let path = recorded_path(files, &self.path);
         if let Some(with) = &self.carrier {
             let to = TargetState::Linked { with, seen: PENDING_FINGERPRINT };
             return Some(CommitStep::new(path, self.seen.expect(), to));

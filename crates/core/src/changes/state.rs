@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::changes::commit::{self, CommitStep, beside};
+use crate::changes::commit::{self, CommitStep, recorded_path};
 use crate::changes::hard_links;
 use crate::host::is_mixture;
 use crate::{
@@ -83,7 +83,7 @@ pub(crate) fn inspect(
 
 /// Inspects a recorded path. A recorded path has no symbolic link above it: if there is one now, the recorded object is absent.
 pub(crate) fn inspect_recorded(files: &dyn Files, path: &Path) -> Result<InspectedPath, FileError> {
-    match inspect(files, &beside(files, path), None) {
+    match inspect(files, &recorded_path(files, path), None) {
         Err(error) if is_below_link(files, path, &error) => Ok(InspectedPath::absent()),
         seen => seen,
     }
@@ -92,7 +92,7 @@ pub(crate) fn inspect_recorded(files: &dyn Files, path: &Path) -> Result<Inspect
 /// Returns whether an inspection failed because a symbolic link is above the path.
 pub(crate) fn is_below_link(files: &dyn Files, path: &Path, error: &FileError) -> bool {
     let is_link = |above: &Path| {
-        let found = files.look(&beside(files, above)).ok().flatten();
+        let found = files.inspect(&recorded_path(files, above)).ok().flatten();
         found.is_some_and(|found| found.stat.kind == FileKind::Symlink)
     };
     matches!(error.kind, FileErrorKind::Changed) && path.ancestors().skip(1).any(is_link)
@@ -105,7 +105,7 @@ pub(crate) fn inspect_keeping(
     known: Option<(Fingerprint, &[u8])>,
     keep: u64,
 ) -> Result<InspectedPath, FileError> {
-    let Some(FoundEntry { stat, attributes, body }) = files.look(path)? else {
+    let Some(FoundEntry { stat, attributes, body }) = files.inspect(path)? else {
         return Ok(InspectedPath::absent());
     };
     let (mut bytes, mut entries) = (None, Vec::new());
@@ -161,7 +161,7 @@ pub(crate) fn read(
 
 /// Opens the file at a path; `None` if it is no file.
 pub(crate) fn open(files: &dyn Files, path: &Resolved) -> Result<Option<std::fs::File>, FileError> {
-    Ok(match files.look(path)? {
+    Ok(match files.inspect(path)? {
         Some(FoundEntry { body: FoundBody::File(file), .. }) => Some(file),
         _ => None,
     })
@@ -427,7 +427,7 @@ pub(crate) fn restore_before(
     moved: &MoveRole<'_>,
     content: ContentOpener<'_>,
 ) -> Result<RestoreResult, ToolError> {
-    let path = beside(files, &change.path);
+    let path = recorded_path(files, &change.path);
     let now = inspect_recorded(files, &change.path)?;
     let is_directory = matches!(now.state, FileState::Directory { .. });
     let is_as_before = match attributes_of(&now.state).zip(attributes_of(&change.before)) {
@@ -562,7 +562,7 @@ fn move_back(
     if !is_old_new_or_mixture(files, path, now, old, new, content)? {
         return Ok(RestoreResult::ChangedByOthers);
     }
-    let home = beside(files, &origin.path);
+    let home = recorded_path(files, &origin.path);
     if inspect_recorded(files, &home.path)?.state.is_like(&origin.before) {
         // An earlier attempt could not reach the file here and restored its old path from the history.
         return restore(files, path.clone(), now, change, content);

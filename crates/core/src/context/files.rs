@@ -61,7 +61,7 @@ impl FilesDoor<'_> {
     pub fn is_hidden(&self, path: &Path) -> bool {
         let files = self.cx.session_files.get();
         self.cx.policy.hides(path, files, self.cx.host.clock().now())
-            || !matches!(files.excluded_by(&commit::beside(files, path)), Ok(None))
+            || !matches!(files.excluded_by(&commit::recorded_path(files, path)), Ok(None))
     }
 
     /// Resolves a path. A declared path resolves as it did when the call was decided on.
@@ -417,7 +417,7 @@ pub(crate) fn resolve_entry(
         let Ok(rest) = path.strip_prefix(parent) else { break };
         let here = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         match resolve(files, overrides, here) {
-            Ok(parent) => return Ok(commit::beside(files, &parent.path.join(rest))),
+            Ok(parent) => return Ok(commit::recorded_path(files, &parent.path.join(rest))),
             Err(FileError { kind: FileErrorKind::NotADirectory, .. }) => {}
             Err(error) => return Err(error),
         }

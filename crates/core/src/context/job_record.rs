@@ -132,7 +132,7 @@ impl Context {
             }
         }
         let is_left = |(path, after): &(&Path, &FileState)| {
-            let now = state::inspect(files, &commit::beside(files, path), None);
+            let now = state::inspect(files, &commit::recorded_path(files, path), None);
             now.is_ok_and(|now| state::is_as_left(&now.state, after))
         };
         Ok(newest.into_iter().filter(is_left).map(|(path, _)| path.to_owned()).collect())

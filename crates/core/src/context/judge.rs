@@ -321,7 +321,7 @@ impl ChangeJudge<'_> {
         }
         match self
             .files
-            .look(&commit::beside(self.files, hooks))
+            .inspect(&commit::recorded_path(self.files, hooks))
             .ok()
             .flatten()
             .map(|found| found.body)
@@ -348,7 +348,7 @@ impl ChangeJudge<'_> {
     fn was_there(&self, path: &Path) -> bool {
         match self.changes.get(path) {
             Some(change) => change.before.is_some(),
-            None => self.files.stat(&commit::beside(self.files, path)).is_ok(),
+            None => self.files.stat(&commit::recorded_path(self.files, path)).is_ok(),
         }
     }
 
@@ -362,7 +362,7 @@ impl ChangeJudge<'_> {
 
     /// Returns whether the path is a directory in the workspace.
     fn was_directory(&self, path: &Path) -> bool {
-        let stat = self.files.stat(&commit::beside(self.files, path));
+        let stat = self.files.stat(&commit::recorded_path(self.files, path));
         stat.is_ok_and(|stat| stat.kind == FileKind::Directory)
     }
 
@@ -373,7 +373,7 @@ impl ChangeJudge<'_> {
 
     /// Reads the content of a file in the workspace. Fails if it is no file or too large.
     fn workspace_content(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
-        let found = self.files.look(&commit::beside(self.files, path)).map_err(drop)?;
+        let found = self.files.inspect(&commit::recorded_path(self.files, path)).map_err(drop)?;
         match found.map(|found| found.body) {
             None => Ok(None),
             Some(FoundBody::File(file)) => read_bounded(&file).map(Some),
@@ -414,7 +414,7 @@ impl ChangeJudge<'_> {
             return Vec::new();
         };
         let old = change.before.and_then(|_| {
-            self.files.look(&commit::beside(self.files, &change.path)).ok().flatten()
+            self.files.inspect(&commit::recorded_path(self.files, &change.path)).ok().flatten()
         });
         let old = old.as_ref();
         let mut details = Vec::new();

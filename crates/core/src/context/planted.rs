@@ -120,7 +120,7 @@ impl Context {
         let mut around = Vec::new();
         let mut inside = removed;
         for path in removed.ancestors().skip(1).take_while(|path| made.contains(path)) {
-            let Ok(Some(found)) = files.look(&commit::beside(files, path)) else { break };
+            let Ok(Some(found)) = files.inspect(&commit::recorded_path(files, path)) else { break };
             let FoundBody::Directory(names) = &found.body else { break };
             let holds_more = names.iter().any(|name| Some(name.as_os_str()) != inside.file_name());
             // If the history cannot be read, a call may have made the directory.
@@ -138,7 +138,7 @@ impl Context {
     fn remove_objects(&self, found: &[PlantedObject]) -> Result<(), ToolError> {
         let files = self.0.session_files.get();
         let step = |object: &PlantedObject| {
-            let path = commit::beside(files, &object.path);
+            let path = commit::recorded_path(files, &object.path);
             // A directory's mode cannot prevent the removal.
             CommitStep {
                 opens_directories: true,
@@ -182,7 +182,7 @@ fn collect_tree(
 ) -> Result<(), ToolError> {
     let mut waiting = vec![path.to_owned()];
     while let Some(path) = waiting.pop() {
-        let Some(found) = files.look(&commit::beside(files, &path))? else { continue };
+        let Some(found) = files.inspect(&commit::recorded_path(files, &path))? else { continue };
         let is_empty = match &found.body {
             FoundBody::Directory(names) => {
                 waiting.extend(names.iter().map(|name| path.join(name)));

@@ -76,7 +76,7 @@ impl UndoDoor<'_> {
             return Ok(None);
         }
         let files = self.cx.files();
-        let place = commit::beside(&*files, path);
+        let place = commit::recorded_path(&*files, path);
         Ok(state::inspect_keeping(&*files, &place, None, Self::MAX_SHOWN)?.bytes)
     }
 
@@ -102,6 +102,6 @@ impl UndoDoor<'_> {
         if may || is_hidden {
             return Ok(());
         }
-        Err(undeclared("restore", &commit::beside(self.cx.session_files.get(), &way.path)))
+        Err(undeclared("restore", &commit::recorded_path(self.cx.session_files.get(), &way.path)))
     }
 }

@@ -107,7 +107,8 @@ impl Context {
                 cx.tie_stage(&changes)?;
                 cx.commit_changes(&changes, &built)?;
             }
-            let left = changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle());
+            let left =
+                changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.keep_unrecorded());
             let mut made = Made { left, unknown: None };
             if changes.changes.is_empty() {
                 let is_kept = |change: &ChangeWithoutHistory| {

@@ -321,7 +321,7 @@ fn push_quoted(text: &mut String, word: &str) {
 /// Returns whether all files still have the fingerprints that they had when they were read.
 fn fingerprints_match(files: &dyn Files, observed: &[(PathBuf, Fingerprint)]) -> bool {
     observed.iter().all(|(path, before)| {
-        files.stat(&commit::beside(files, path)).is_ok_and(|now| now.fingerprint == *before)
+        files.stat(&commit::recorded_path(files, path)).is_ok_and(|now| now.fingerprint == *before)
     })
 }
 

@@ -56,7 +56,7 @@ pub trait Files: Send + Sync {
 
     /// Inspects the object at a path, following no link; `None` if there is none. A regular file is returned open for reading;
     /// nothing else is opened.
-    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError>;
+    fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError>;
 
     /// Alters one object, if it is the expected one. After success it is all new, after a failure all old.
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError>;
@@ -82,7 +82,7 @@ pub trait Files: Send + Sync {
     fn nearest(&self, path: &Path) -> Option<PathBuf>;
 }
 
-/// Files during a batch of changes. A change is visible at once, but a loss of power may undo it until the batch is settled;
+/// Files during a batch of changes. A change is visible at once, but a loss of power may undo it until [`sync_all`](Batch::sync_all);
 /// contents are safe.
 ///
 /// ```
@@ -93,7 +93,7 @@ pub trait Files: Send + Sync {
 ///         None => change(files),
 ///         Some(batch) => {
 ///             change(&*batch)?;
-///             batch.settle()
+///             batch.sync_all()
 ///         }
 ///     }
 /// }
@@ -109,10 +109,10 @@ pub trait Batch: Files {
     ) -> Result<Option<PathBuf>, FileError>;
 
     /// Waits until all prepared contents are on the disk.
-    fn secure(&self) -> Result<(), FileError>;
+    fn sync_contents(&self) -> Result<(), FileError>;
 
     /// Waits until all changes are on the disk.
-    fn settle(&self) -> Result<(), FileError>;
+    fn sync_all(&self) -> Result<(), FileError>;
 }
 
 /// A resolved path.
@@ -563,7 +563,7 @@ pub enum TargetState<'a> {
     Nothing,
 }
 
-/// The object that [`Files::look`] found at a path.
+/// The object that [`Files::inspect`] found at a path.
 #[derive(Debug)]
 pub struct FoundEntry {
     /// Facts about the object.

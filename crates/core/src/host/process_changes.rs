@@ -22,7 +22,7 @@ pub struct ProcessChanges {
     /// States before each change, in the order of the changes, once an approval is requested: a file that was only touched since,
     /// or written anew with the same bytes, is no conflict. `None` for a state that is unknown.
     pub states: OnceLock<Vec<Option<FileState>>>,
-    /// Changed build directories, as absolute paths. Their changes are kept without history, by [`StageStorage::settle`].
+    /// Changed build directories, as absolute paths. Their changes are kept without history, by [`StageStorage::keep_unrecorded`].
     pub built: Vec<PathBuf>,
     /// Files and directories that were masked from the program, as absolute paths.
     pub masked: Vec<PathBuf>,
@@ -145,7 +145,7 @@ impl HeldChanges {
 /// #[derive(Debug)]
 /// struct Directory(std::path::PathBuf);
 /// impl StageStorage for Directory {}
-/// assert!(Directory("/state/stages/1".into()).settle().is_empty(), "nothing is left to bring over");
+/// assert!(Directory("/state/stages/1".into()).keep_unrecorded().is_empty(), "nothing is left to bring over");
 /// ```
 pub trait StageStorage: fmt::Debug + Send + Sync {
     /// Records that this call is about to make the changes, for the case that the process is killed meanwhile and build directories
@@ -180,12 +180,12 @@ pub trait StageStorage: fmt::Debug + Send + Sync {
 
     /// Keeps the changes of build directories and of the programs' home, after all other changes are made. Returns those that could
     /// not be kept. Blocking; called once.
-    fn settle(&self) -> Vec<SkippedPath> {
+    fn keep_unrecorded(&self) -> Vec<SkippedPath> {
         Vec::new()
     }
 
     /// Returns the changed build directories, as absolute paths, that another program has replaced by another object since the
-    /// program began, so that [`settle`](StageStorage::settle) could not keep their changes. Blocking.
+    /// program began, so that [`keep_unrecorded`](StageStorage::keep_unrecorded) could not keep their changes. Blocking.
     fn replaced_build_directories(&self) -> Vec<PathBuf> {
         Vec::new()
     }

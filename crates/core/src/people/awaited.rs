@@ -59,7 +59,7 @@ impl<R: Inquiry> AwaitedRecord<R> {
         answer: R::Answer,
         now: SystemTime,
     ) -> (Option<WaitResult<R>>, Result<R, AnswerError>) {
-        let settled = self.book.settle(&self.id, answer, now);
+        let settled = self.book.write_answer(&self.id, answer, now);
         // If another answer came first, that one is on record. If this one does not fit, another attendant may give a better one.
         (self.check_answer(now), settled)
     }

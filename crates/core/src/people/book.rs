@@ -43,7 +43,7 @@ pub trait Inquiry: Clone + Send + Sync + 'static {
     fn write(&mut self, answer: Self::Answer) -> Result<(), String>;
 
     /// Writes an answer into it if it is open.
-    fn settle(&mut self, answer: Self::Answer, now: SystemTime) -> Result<(), AnswerError> {
+    fn write_answer(&mut self, answer: Self::Answer, now: SystemTime) -> Result<(), AnswerError> {
         match self.state(now) {
             InquiryState::Open => self.write(answer).map_err(AnswerError::Unfit),
             InquiryState::Answered => Err(AnswerError::Answered),
@@ -100,7 +100,7 @@ pub trait InquiryBook<R: Inquiry>: Send + Sync {
     fn put(&self, record: &R) -> Result<(), String>;
 
     /// Writes an answer to an open record, and returns the record. Of several callers, in any process, exactly one succeeds.
-    fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError>;
+    fn write_answer(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError>;
 
     /// Removes a record and returns it. Of several callers exactly one gets it.
     fn take(&self, id: &str) -> Result<Option<R>, String>;
@@ -205,11 +205,11 @@ impl<R: Inquiry> InquiryBook<R> for MemoryBook<R> {
         Ok(())
     }
 
-    fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError> {
+    fn write_answer(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError> {
         let mut kept = self.0.lock();
         let found = kept.records.iter_mut().find(|one| one.id() == id);
         let found = found.ok_or(AnswerError::Unknown)?;
-        found.settle(answer, now)?;
+        found.write_answer(answer, now)?;
         let settled = found.clone();
         kept.version += 1;
         Ok(settled)

@@ -97,14 +97,14 @@ impl<R: Inquiry> Desk<R> {
     /// waits, the answer is journaled here.
     pub(super) async fn answer(&self, id: &str, answer: R::Answer) -> Result<(), AnswerError> {
         let (now, spare, key) = (self.now(), self.spare.clone(), id.to_owned());
-        let settle = move |book: &dyn InquiryBook<R>| match spare.settle(&key, answer.clone(), now)
-        {
-            Err(AnswerError::Unknown) => {
-                let is_awaited = book.is_held(&key).map_err(AnswerError::Record)?;
-                book.settle(&key, answer, now).map(|settled| (settled, is_awaited))
-            }
-            settled => settled.map(|settled| (settled, true)),
-        };
+        let settle =
+            move |book: &dyn InquiryBook<R>| match spare.write_answer(&key, answer.clone(), now) {
+                Err(AnswerError::Unknown) => {
+                    let is_awaited = book.is_held(&key).map_err(AnswerError::Record)?;
+                    book.write_answer(&key, answer, now).map(|settled| (settled, is_awaited))
+                }
+                settled => settled.map(|settled| (settled, true)),
+            };
         let settled = self.worker.change(settle).await.map_err(AnswerError::Record).flatten();
         let (mut settled, is_awaited) = settled?;
         self.watcher.wake(id);

@@ -210,7 +210,7 @@ impl Withheld<'_> {
 /// Returns whether a settings file may hold a credential: it does, or cannot be read, or is too large. A missing file holds none.
 /// Blocking.
 fn may_hold_credential(path: &Path, files: &dyn Files) -> bool {
-    let opened = match files.open(&commit::beside(files, path)) {
+    let opened = match files.open(&commit::recorded_path(files, path)) {
         Ok(opened) => opened,
         Err(error) => return !matches!(error.kind, FileErrorKind::NotFound),
     };

@@ -449,7 +449,7 @@ impl InquiryBook<Approval> for FullBook {
     fn put(&self, _: &Approval) -> Result<(), String> {
         Err("the disk is full".into())
     }
-    fn settle(&self, _: &str, _: Answer, _: SystemTime) -> Result<Approval, AnswerError> {
+    fn write_answer(&self, _: &str, _: Answer, _: SystemTime) -> Result<Approval, AnswerError> {
         Err(AnswerError::Unknown)
     }
     fn take(&self, _: &str) -> Result<Option<Approval>, String> {

@@ -46,9 +46,14 @@ impl InquiryBook<Approval> for MortalBook {
     fn put(&self, record: &Approval) -> Result<(), String> {
         self.1.step().and_then(|()| self.0.put(record))
     }
-    fn settle(&self, id: &str, answer: Answer, now: SystemTime) -> Result<Approval, AnswerError> {
+    fn write_answer(
+        &self,
+        id: &str,
+        answer: Answer,
+        now: SystemTime,
+    ) -> Result<Approval, AnswerError> {
         self.1.step().map_err(AnswerError::Record)?;
-        self.0.settle(id, answer, now)
+        self.0.write_answer(id, answer, now)
     }
     fn take(&self, id: &str) -> Result<Option<Approval>, String> {
         self.1.step().and_then(|()| self.0.take(id))

@@ -51,8 +51,13 @@ impl InquiryBook<Approval> for LockedBook {
     fn put(&self, record: &Approval) -> Result<(), String> {
         self.wait_for_lock().put(record)
     }
-    fn settle(&self, id: &str, answer: Answer, now: SystemTime) -> Result<Approval, AnswerError> {
-        self.wait_for_lock().settle(id, answer, now)
+    fn write_answer(
+        &self,
+        id: &str,
+        answer: Answer,
+        now: SystemTime,
+    ) -> Result<Approval, AnswerError> {
+        self.wait_for_lock().write_answer(id, answer, now)
     }
     fn take(&self, id: &str) -> Result<Option<Approval>, String> {
         self.wait_for_lock().take(id)
@@ -154,7 +159,7 @@ async fn many_waiting_questions_cost_no_more_reads_than_one() {
 
     let all = book.list().unwrap();
     let now = all[0].asked();
-    book.settle(all[0].id(), Answer::allow(), now).unwrap();
+    book.write_answer(all[0].id(), Answer::allow(), now).unwrap();
     let before = book.lists.load(Ordering::SeqCst);
     let is_done = || waiting.iter().filter(|call| call.is_finished()).count() == 1;
     while !is_done() {
@@ -163,7 +168,7 @@ async fn many_waiting_questions_cost_no_more_reads_than_one() {
     let reads = book.lists.load(Ordering::SeqCst) - before;
     assert!(reads < 10, "one answer wakes one call: {reads} reads");
     for one in &all[1..] {
-        book.settle(one.id(), Answer::allow(), now).unwrap();
+        book.write_answer(one.id(), Answer::allow(), now).unwrap();
     }
     let results = join_all(waiting).await;
     assert!(results.into_iter().all(|result| result.unwrap().outcome == Outcome::Ok));

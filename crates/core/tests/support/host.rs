@@ -116,7 +116,7 @@ impl Files for MapHost {
         Self::unsupported(root)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
+    fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         let Ok(stat) = self.stat(path) else { return Ok(None) };
         let body = FoundBody::Symlink(path.path.clone());
         Ok(Some(FoundEntry { stat, attributes: Attributes::default(), body }))

@@ -117,13 +117,13 @@ fn try_alteration(
     };
     let path = place(files, "directory/thing");
     let altered = alter(files, &path, expect, to).map_err(|error| error.kind)?;
-    let found = files.look(&path).unwrap();
+    let found = files.inspect(&path).unwrap();
     assert_eq!(altered.stat, found.map(|found| found.stat), "what is told is what is there");
     Ok(())
 }
 
 fn show(files: &LocalFiles, path: &str) -> String {
-    match files.look(&place(files, path)).unwrap() {
+    match files.inspect(&place(files, path)).unwrap() {
         None => "nothing".into(),
         Some(FoundEntry { body, .. }) => match body {
             FoundBody::File(file) => std::io::read_to_string(file).unwrap(),
@@ -146,7 +146,7 @@ fn link_in_the_path_is_not_followed() {
         let seen = super::seen(&files, "a/file");
         fs::rename(ground.work("a"), ground.work("was_a")).unwrap();
         ground.link(ground.path("outside"), "work/a");
-        let outside = files.look(&place(&files, "a/file"));
+        let outside = files.inspect(&place(&files, "a/file"));
         assert_eq!(super::error(outside), "Changed");
         for to in [
             file(b"new", None),

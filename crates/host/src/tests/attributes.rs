@@ -129,7 +129,7 @@ fn mark(ground: &TestWorkspace, path: &str, name: &str, value: &[u8]) -> Option<
 }
 
 fn marks(files: &LocalFiles, path: &str) -> Vec<(String, Vec<u8>)> {
-    let found = files.look(&place(files, path)).unwrap().unwrap();
+    let found = files.inspect(&place(files, path)).unwrap().unwrap();
     let mut marks = found.attributes.extended.unwrap();
     marks.retain(|(name, _)| name.starts_with("user.") || name.starts_with("system."));
     marks.sort();
@@ -260,7 +260,7 @@ fn a_foreign_file_is_written_in_place() {
 fn writes_as_unprivileged_user() {
     let (workspace, _) = process::workspace_and_name();
     let files = LocalFiles::open(workspace.as_ref()).unwrap();
-    let told = files.look(&at(&files, "foreign")).unwrap().unwrap().attributes;
+    let told = files.inspect(&at(&files, "foreign")).unwrap().unwrap().attributes;
     for number in 0..20 {
         let before = seen(&files, "foreign");
         let content = number.to_string();

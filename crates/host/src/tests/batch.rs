@@ -41,7 +41,7 @@ fn prepared_content_is_not_written_again() {
             let told = attributes.then(|| Attributes { mode: Some(mode), ..Attributes::default() });
             let prepared = batch.prepare(&at, &written(expect, b"new", told.as_ref())).unwrap();
             let prepared = prepared.unwrap();
-            batch.secure().unwrap();
+            batch.sync_contents().unwrap();
             assert_eq!(read(&files, "old").unwrap(), "old", "nothing has happened yet");
             let number = fs::metadata(&prepared).unwrap().ino();
             let to = TargetState::File {
@@ -50,7 +50,7 @@ fn prepared_content_is_not_written_again() {
             };
             let alteration = Alteration { expect, to, temporary: Some(".windlass-c-0.tmp") };
             batch.alter(&at, &alteration).unwrap();
-            batch.settle().unwrap();
+            batch.sync_all().unwrap();
             let facts = fs::metadata(&at.path).unwrap();
             assert_eq!((facts.ino(), facts.mode() & 0o777), (number, mode));
             assert_eq!(read(&files, target).unwrap(), "new");
@@ -96,6 +96,6 @@ fn removed_directories_do_not_fail_the_final_sync() {
         };
         batch.alter(&at, &gone).unwrap();
     }
-    batch.settle().unwrap();
+    batch.sync_all().unwrap();
     assert_eq!(ground.names("work"), [""; 0]);
 }

@@ -157,10 +157,10 @@ fn check_merges(state: impl Fn(&TestWorkspace) -> PathBuf) {
         assert!(done.unwrap().success());
         drop(fs::remove_file(plain.work("target/pipe")));
         let stage = keep(&ground, &state(&ground), program);
-        assert_eq!(stage.settle().len(), 0, "{program}");
+        assert_eq!(stage.keep_unrecorded().len(), 0, "{program}");
         let kept = described(&ground.path("work"));
         assert_eq!(kept, described(&plain.path("work")), "{program}");
-        assert_eq!(stage.settle().len(), 0, "{program}: repeated");
+        assert_eq!(stage.keep_unrecorded().len(), 0, "{program}: repeated");
         drop(stage);
         assert_eq!(described(&ground.path("work")), kept, "{program}: repeated");
     }
@@ -186,7 +186,7 @@ fn a_new_tree_moves_with_its_modes_times_and_hard_links() {
     let ground = base();
     let program = "rm -rf target; mkdir -p target/a; echo x > target/a/x; ln target/a/x target/y; \
                    touch -d @7 target/a/x; chmod 755 target/a/x; chmod 555 target";
-    keep(&ground, &ground.path("stages"), program).settle();
+    keep(&ground, &ground.path("stages"), program).keep_unrecorded();
     let [one, other] = ["a/x", "y"].map(|path| fs::metadata(ground.work("target").join(path)));
     let (one, other) = (one.unwrap(), other.unwrap());
     assert_eq!((one.ino(), one.nlink(), one.mtime()), (other.ino(), 2, 7));
@@ -210,7 +210,7 @@ fn no_note_of_the_overlay_reaches_the_workspace() {
         let ground = base();
         let memory = tempfile::TempDir::new_in("/dev/shm").unwrap();
         let state = if state == "stages" { ground.path(state) } else { memory.path().to_owned() };
-        assert_eq!(keep(&ground, &state, &program).settle().len(), 0);
+        assert_eq!(keep(&ground, &state, &program).keep_unrecorded().len(), 0);
         let (new, deep) = (ground.work("target/new"), ground.work("target/new/deep"));
         assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o500);
         assert_eq!(fs::metadata(&deep).unwrap().mode() & 0o777, 0);
@@ -464,7 +464,7 @@ fn a_build_directory_that_became_a_link_meanwhile_is_not_followed() {
     fs::rename(ground.work("target"), ground.work("moved")).unwrap();
     ground.put("outside/debug/app", "theirs");
     ground.link("../outside", "work/target");
-    stage.settle();
+    stage.keep_unrecorded();
     assert_eq!(fs::read(ground.path("outside/debug/app")).unwrap(), b"theirs");
     assert!(!ground.path("outside/debug/y").exists());
 }

@@ -74,7 +74,7 @@ fn check_before(ground: &TestWorkspace, changes: &[ProcessChange]) {
     let files = ground.files(crate::kernel::Lookup::Openat2);
     for change in changes {
         // Nothing exists below a path that is a link in the workspace.
-        let found = files.look(&place(&files, inside(ground, &change.path))).ok().flatten();
+        let found = files.inspect(&place(&files, inside(ground, &change.path))).ok().flatten();
         let now = found.map(|found| found.stat.fingerprint);
         assert_eq!(change.before, now, "{}", change.path.display());
     }
@@ -412,7 +412,7 @@ fn apply(files: &LocalFiles, delta: &Delta) {
             ChangedTo::Attributes(attributes) => TargetState::Attributes(attributes),
             ChangedTo::Linked(with) => {
                 other = resolved(with);
-                let seen = files.look(&other).unwrap().unwrap().stat.fingerprint;
+                let seen = files.inspect(&other).unwrap().unwrap().stat.fingerprint;
                 TargetState::Linked { with: &other, seen }
             }
             ChangedTo::Symlink(target, _) => TargetState::Symlink(target),
@@ -421,7 +421,7 @@ fn apply(files: &LocalFiles, delta: &Delta) {
             }
             ChangedTo::Nothing => TargetState::Nothing,
         };
-        let there = files.look(&path).unwrap();
+        let there = files.inspect(&path).unwrap();
         let mut expect = change.before.map_or(ExpectedState::Absent, ExpectedState::Same);
         let kind = match to {
             TargetState::File { .. } | TargetState::Linked { .. } => Some(FileKind::File),

@@ -37,7 +37,7 @@ fn kinds_and_contents_are_reported() {
             ("missing/below", "nothing"),
             ("file/below", "nothing"),
         ] {
-            let shown = match files.look(&place(&files, path)).unwrap().map(|found| found.body) {
+            let shown = match files.inspect(&place(&files, path)).unwrap().map(|found| found.body) {
                 None => "nothing".into(),
                 Some(FoundBody::File(file)) => {
                     format!("file {}", std::io::read_to_string(file).unwrap())
@@ -49,10 +49,10 @@ fn kinds_and_contents_are_reported() {
             assert_eq!(shown, expected, "{path}");
         }
         for path in ["/dev/null", "/dev/tty"] {
-            let found = files.look(&files.resolve(Path::new(path)).unwrap()).unwrap().unwrap();
+            let found = files.inspect(&files.resolve(Path::new(path)).unwrap()).unwrap().unwrap();
             assert_eq!(found.stat.kind, FileKind::Device, "{path}");
         }
-        let root = files.look(&files.resolve(Path::new("/")).unwrap()).unwrap().unwrap();
+        let root = files.inspect(&files.resolve(Path::new("/")).unwrap()).unwrap().unwrap();
         assert_eq!(root.stat.kind, FileKind::Directory);
     }
 }
@@ -68,7 +68,7 @@ fn attributes_agree_with_the_standard_library() {
         }
         let files = ground.files(lookup);
         for path in ["file", "directory", "link"] {
-            let found = files.look(&place(&files, path)).unwrap().unwrap();
+            let found = files.inspect(&place(&files, path)).unwrap().unwrap();
             let metadata = fs::symlink_metadata(ground.work(path)).unwrap();
             let attributes = found.attributes;
             assert_eq!(attributes.mode, Some(metadata.mode() & 0o7777), "{path}");
@@ -101,7 +101,7 @@ fn extended_attributes_are_read() {
             let name = format!("user.{number}{}", "n".repeat(60));
             rustix::fs::setxattr(&real, name, b"", flags).unwrap();
         }
-        let found = files.look(&place(&files, path)).unwrap().unwrap();
+        let found = files.inspect(&place(&files, path)).unwrap().unwrap();
         let mut users = found.attributes.extended.unwrap();
         users.retain(|(name, _)| name.starts_with("user."));
         users.sort();

@@ -192,7 +192,7 @@ fn session_tmp_itself_can_be_inspected_but_not_changed() {
         let files = world.files(lookup, "s1");
         for name in ["/tmp", "/var/tmp"] {
             let tmp = at(&files, name);
-            let found = files.look(&tmp).unwrap().unwrap();
+            let found = files.inspect(&tmp).unwrap().unwrap();
             assert_eq!((found.stat.kind, found.stat.mode), (FileKind::Directory, 0o700));
             let seen = ExpectedState::Same(found.stat.fingerprint);
             assert_eq!(error(alter(&files, &tmp, seen, TargetState::Nothing)), "Permission");

@@ -232,7 +232,7 @@ fn describe(root: &Path) -> BTreeMap<PathBuf, String> {
 fn perform(files: &LocalFiles, path: &Resolved, act: &TreeAction, claim: ExpectationClaim) -> bool {
     let nonsense = Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
     let seen = |path: &Resolved| {
-        let found = files.look(path).ok().flatten();
+        let found = files.inspect(path).ok().flatten();
         found.map_or(nonsense, |found| found.stat.fingerprint)
     };
     let expect = match (claim, seen(path)) {
@@ -271,7 +271,7 @@ fn perform(files: &LocalFiles, path: &Resolved, act: &TreeAction, claim: Expecta
         TreeAction::Remove => alter(files, path, expect, TargetState::Nothing),
     };
     if let Ok(altered) = &result {
-        let now = files.look(path).unwrap().map(|found| found.stat);
+        let now = files.inspect(path).unwrap().map(|found| found.stat);
         assert_eq!(altered.stat, now, "what is told is what is there");
     }
     result.is_ok()

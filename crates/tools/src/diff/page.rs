@@ -208,7 +208,7 @@ impl DiffPage {
     }
 
     /// Returns the format of the page.
-    pub(super) fn look(&self) -> DiffFormat {
+    pub(super) fn format(&self) -> DiffFormat {
         self.look
     }
 

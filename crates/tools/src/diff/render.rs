@@ -53,7 +53,7 @@ fn push_section(page: &mut DiffPage, section: HunkSection<'_>, show_carriage_ret
         page.leave_out(section.count());
         return;
     }
-    let look = page.look();
+    let format = page.format();
     // Pairs are needed also without word marks: a long line is cut around its differences.
     let pairs = section.pairs();
     let mut left_out = LineCounts::default();
@@ -64,7 +64,7 @@ fn push_section(page: &mut DiffPage, section: HunkSection<'_>, show_carriage_ret
             left_out = left_out.plus(entry.count());
         }
     };
-    if look.style == DiffStyle::Plain && look.words {
+    if format.style == DiffStyle::Plain && format.words {
         joined_rows(section, pairs).for_each(&mut push);
     } else {
         section.lines(pairs).map(RowContent::Line).for_each(&mut push);

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::hunk::{Action, Hunk, FilePatch};
+use super::hunk::{Action, FilePatch, Hunk};
 use super::parse::{HunkHeader, ParseError, check_hunk};
 
 const BEGIN_PATCH: &str = "*** Begin Patch";

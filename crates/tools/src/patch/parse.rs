@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::hunk::{Hunk, FilePatch};
+use super::hunk::{FilePatch, Hunk};
 use super::{envelope, unified};
 
 /// Reason for which a text is not a patch.

@@ -10,7 +10,7 @@ use windlass_core::{Attributes, Context, FileKind, Stat, ToolError};
 
 use super::apply::{AppliedHunks, apply};
 use super::explain;
-use super::hunk::{Action, Hunk, FilePatch};
+use super::hunk::{Action, FilePatch, Hunk};
 use crate::cut::Cutter;
 use crate::document::{self, Document};
 use crate::edit::plan::MatchStrategy;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass_core::{CallResult, FileErrorKind, Outcome};
 
 use super::apply::apply;
-use super::hunk::{Action, Hunk, FilePatch};
+use super::hunk::{Action, FilePatch, Hunk};
 use super::parse::parse;
 use super::place::HunkMiss;
 use crate::cut::Cutter;

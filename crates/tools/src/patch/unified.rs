@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::hunk::{Action, Hunk, FilePatch, LineSign, join_lines};
+use super::hunk::{Action, FilePatch, Hunk, LineSign, join_lines};
 use super::name::{PatchName, without_prefixes};
 use super::parse::{HunkHeader, ParseError, check_hunk};
 

@@ -231,15 +231,12 @@ mod tests {
 
     #[test]
     fn few_changes_are_named() {
-        use ChangeKind::{Attributes, Created, Changed, Removed};
+        use ChangeKind::{Attributes, Changed, Created, Removed};
         check(&[("b", Changed), ("a", Created)], "A a, M b");
         check(&[("d", Created), ("d/x", Created), ("d/y", Created)], "A d/x, A d/y");
         check(&[("d/x", Removed), ("d", Removed)], "D d/x");
         check(&[("d", Attributes), ("d/x", Changed)], "m d, M d/x");
-        check(
-            &[("/etc/x", Changed), ("caf\u{1b}", Created)],
-            "M /etc/x, A $'caf\\x1b'",
-        );
+        check(&[("/etc/x", Changed), ("caf\u{1b}", Created)], "M /etc/x, A $'caf\\x1b'");
         check(&[(".git/index", Changed)], "M .git/index");
         check(
             &[

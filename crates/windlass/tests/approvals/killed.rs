@@ -114,9 +114,14 @@ impl InquiryBook<Approval> for KilledBook {
         self.0.put(record)
     }
 
-    fn settle(&self, id: &str, answer: Answer, now: SystemTime) -> Result<Approval, AnswerError> {
+    fn write_answer(
+        &self,
+        id: &str,
+        answer: Answer,
+        now: SystemTime,
+    ) -> Result<Approval, AnswerError> {
         self.1.reach(KillMoment::BeforeAnswer);
-        let settled = self.0.settle(id, answer, now);
+        let settled = self.0.write_answer(id, answer, now);
         self.1.reach(KillMoment::AfterAnswer);
         settled
     }

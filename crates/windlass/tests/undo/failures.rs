@@ -87,9 +87,9 @@ impl Files for FailingHost {
         self.inner.files().walk(root, options, visitors)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
+    fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         self.count("look at", path)?;
-        self.inner.files().look(path)
+        self.inner.files().inspect(path)
     }
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {

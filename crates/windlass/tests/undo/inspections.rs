@@ -66,9 +66,9 @@ impl Files for CountingHost {
         self.inner.files().walk(root, options, visitors)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
+    fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         *self.looks.lock().unwrap().entry(path.path.clone()).or_default() += 1;
-        self.inner.files().look(path)
+        self.inner.files().inspect(path)
     }
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::{CommitStep, beside};
+use super::{CommitStep, recorded_path};
 use crate::{
     Alteration, Attributes, ExpectedState, FileError, FileErrorKind, FileKind, FileState, Files,
     RecordedChange, Stat, TargetState,
@@ -31,7 +31,7 @@ pub(super) fn record_directories(
             if own.contains(directory) || !known.insert(directory) {
                 break;
             }
-            match files.stat(&beside(files, directory)) {
+            match files.stat(&recorded_path(files, directory)) {
                 Ok(stat) if stat.kind == FileKind::Directory => {
                     around.push(directory_change(directory, &stat));
                     break;
@@ -53,7 +53,7 @@ pub(super) fn record_directories(
             if own.contains(directory) || known.contains(directory) {
                 continue;
             }
-            if let Ok(stat) = files.stat(&beside(files, directory))
+            if let Ok(stat) = files.stat(&recorded_path(files, directory))
                 && stat.kind == FileKind::Directory
                 && stat.mode & OWNER_WRITE_SEARCH != OWNER_WRITE_SEARCH
             {
@@ -152,7 +152,7 @@ impl FinalAttributes {
         directory: &Path,
         all: &[CommitStep<'_>],
     ) -> bool {
-        let place = beside(files, directory);
+        let place = recorded_path(files, directory);
         let Ok(Stat { mode, fingerprint, .. }) = files.stat(&place) else { return false };
         if mode & OWNER_WRITE_SEARCH == OWNER_WRITE_SEARCH {
             return false;
@@ -180,7 +180,7 @@ impl FinalAttributes {
     pub(super) fn apply(mut self, files: &dyn Files) -> Result<(), FileError> {
         self.0.sort_by(|(one, _), (other, _)| other.cmp(one));
         for (directory, last) in &self.0 {
-            let place = beside(files, directory);
+            let place = recorded_path(files, directory);
             let Stat { fingerprint, .. } = files.stat(&place)?;
             let to = TargetState::Attributes(last);
             let settling =

@@ -13,7 +13,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::{CommitStep, beside};
+use super::{CommitStep, recorded_path};
 use crate::{
     Attributes, ContentHash, ContentSource, ExpectedState, FileError, FileErrorKind, Files,
     Fingerprint, FoundBody, FoundEntry, TargetState,
@@ -127,7 +127,7 @@ impl<'s> StagedFile<'s> {
     /// attributes.
     fn is_same_file(&self, files: &dyn Files, from: &CommitStep<'_>, seen: Fingerprint) -> bool {
         let Ok(Some(FoundEntry { stat, attributes, body: FoundBody::File(file) })) =
-            files.look(&from.path)
+            files.inspect(&from.path)
         else {
             return false;
         };
@@ -171,7 +171,7 @@ impl<'s> DirectoryDevices<'_, 's> {
 /// Returns the device of a directory, or of the nearest existing one above it.
 fn device_at(files: &dyn Files, directory: &Path) -> Option<u64> {
     for above in directory.ancestors() {
-        match files.stat(&beside(files, above)) {
+        match files.stat(&recorded_path(files, above)) {
             Ok(stat) => return Some(stat.fingerprint.device),
             Err(FileError { kind: FileErrorKind::NotFound, .. }) => {}
             Err(_) => return None,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::{CommitStep, beside};
+use super::{CommitStep, recorded_path};
 use crate::{FileError, FileErrorKind, FileState, Files, TargetState};
 
 /// Modes of new files, by directory.
@@ -42,7 +42,7 @@ impl NewModes {
 /// rules.
 fn inherited_mode(files: &dyn Files, directory: &Path) -> Option<u32> {
     for directory in directory.ancestors() {
-        match files.new_file_mode(&beside(files, directory)) {
+        match files.new_file_mode(&recorded_path(files, directory)) {
             Err(FileError { kind: FileErrorKind::NotFound, .. }) => {}
             answer => return answer.ok().flatten(),
         }

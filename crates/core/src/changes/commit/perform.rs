@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::directories::FinalAttributes;
 use super::trees::TreeMoves;
-use super::{CommitPlan, CommitStep, StepFacts, beside, written_content};
+use super::{CommitPlan, CommitStep, StepFacts, recorded_path, written_content};
 use crate::{
     Alteration, Altered, Attributes, Batch, ContentSource, ExpectedState, FileError, FileErrorKind,
     FileKind, Files, Fingerprint, Resolved, Stat, TargetState, ToolError,
@@ -54,7 +54,7 @@ impl CommitPlan<'_> {
         }
         let altered = runner.finish()?;
         if let Some(batch) = batch {
-            batch.settle().map_err(|error| StoppedCommit::at(self.changes.len(), error))?;
+            batch.sync_all().map_err(|error| StoppedCommit::at(self.changes.len(), error))?;
         }
         Ok(altered)
     }
@@ -87,7 +87,7 @@ impl CommitPlan<'_> {
             run.length += 1;
         }
         if run.prepared.iter().any(Option::is_some) {
-            batch.secure()?;
+            batch.sync_contents()?;
         }
         Ok(run)
     }
@@ -355,7 +355,7 @@ impl<'p> TouchedObjects<'p> {
         may_be_ours: bool,
     ) -> Result<Fingerprint, FileError> {
         let Some(made) = self.objects.get(&(seen.device, seen.inode)) else { return Ok(seen) };
-        let Some(found) = files.look(path)? else { return Ok(seen) };
+        let Some(found) = files.inspect(path)? else { return Ok(seen) };
         let now = found.stat.fingerprint;
         let has_content = |of: &Fingerprint| (of.len, of.modified) == (now.len, now.modified);
         let is_ours = may_be_ours && made.as_ref().is_some_and(has_content);
@@ -506,7 +506,7 @@ fn replace_hard_link(
     step: &CommitStep<'_>,
     temporary: &str,
 ) -> Result<Altered, FileError> {
-    let made = beside(files, &step.path.path.with_file_name(temporary));
+    let made = recorded_path(files, &step.path.path.with_file_name(temporary));
     let early = incomplete_name(temporary);
     let new = Alteration { expect: ExpectedState::Absent, to: step.to, temporary: Some(&early) };
     let altered = files.alter(&made, &new)?;

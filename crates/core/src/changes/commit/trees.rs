@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::{CommitStep, beside};
+use super::{CommitStep, recorded_path};
 use crate::{
     Alteration, Altered, Attributes, ExpectedState, FileError, Files, Fingerprint, FoundBody,
     FoundEntry, Resolved, Stat, TargetState,
@@ -112,7 +112,7 @@ impl<'s> TreeMoves<'s> {
             return Ok(());
         };
         let Some((seen, tree)) = self.read_tree(files, from, number) else { return Ok(()) };
-        let (old, new) = (beside(files, from), &step.path);
+        let (old, new) = (recorded_path(files, from), &step.path);
         let end = self.end.max(tree.steps.iter().max().map_or(number, |last| *last) + 1);
         if let Err(error) = rename(files, &old, new, seen) {
             let stays = files.stat(&old).is_ok_and(|found| found.fingerprint.is_same_object(&seen));
@@ -164,7 +164,8 @@ impl<'s> TreeMoves<'s> {
         tree: &mut MovedTree,
     ) -> Option<Fingerprint> {
         let (here, new) = (below(top, inside), self.steps.get(number)?);
-        let FoundEntry { stat, attributes, body } = files.look(&beside(files, &here)).ok()??;
+        let FoundEntry { stat, attributes, body } =
+            files.inspect(&recorded_path(files, &here)).ok()??;
         let FoundBody::Directory(names) = body else { return None };
         let removed = self.removed.get(here.as_path())?;
         let ExpectedState::Same(seen) = self.steps.get(*removed)?.expect else { return None };
@@ -180,7 +181,7 @@ impl<'s> TreeMoves<'s> {
                 let number = *self.moved.get(there.as_path())?;
                 let (from, seen) = origin(self.steps.get(number)?)?;
                 let is_it = from == here.join(&name)
-                    && files.stat(&beside(files, from)).ok()?.fingerprint == seen;
+                    && files.stat(&recorded_path(files, from)).ok()?.fingerprint == seen;
                 is_it.then_some(number)?
             };
             tree.steps.push(number);
@@ -198,7 +199,7 @@ impl<'s> TreeMoves<'s> {
         tree: &MovedTree,
     ) -> Option<HashMap<usize, Altered>> {
         let mut found = HashMap::with_capacity(tree.objects.len() + 1);
-        let names = |path: &Path| match files.look(&beside(files, path)) {
+        let names = |path: &Path| match files.inspect(&recorded_path(files, path)) {
             Ok(Some(FoundEntry { stat, body: FoundBody::Directory(names), .. })) => {
                 Some((stat, names.len()))
             }
@@ -215,7 +216,7 @@ impl<'s> TreeMoves<'s> {
                     stat
                 }
                 Some((_, seen)) => {
-                    let stat = files.stat(&beside(files, &path)).ok()?;
+                    let stat = files.stat(&recorded_path(files, &path)).ok()?;
                     (stat.fingerprint == seen).then_some(stat)?
                 }
             };

@@ -70,7 +70,7 @@ impl Overlay<'_> {
 
     /// Checks that the object at a path, proposals included, is the expected one.
     fn check_expected(&self, path: &Resolved, expect: ExpectedState) -> Result<(), FileError> {
-        let now = self.look(path)?.map(|found| found.stat.fingerprint);
+        let now = self.inspect(path)?.map(|found| found.stat.fingerprint);
         match (expect, now) {
             (ExpectedState::Absent, None) => Ok(()),
             (ExpectedState::Absent, Some(_)) => Err(refused("write", path, FileErrorKind::Exists)),
@@ -102,7 +102,7 @@ impl Overlay<'_> {
             TargetState::File { content, attributes } => {
                 let bytes = content.read();
                 let bytes = bytes.map_err(|why| refused("read", path, FileErrorKind::Io(why)))?;
-                let old = self.look(path)?.map(|found| found.attributes);
+                let old = self.inspect(path)?.map(|found| found.attributes);
                 let attributes = state::merged_attributes(attributes, old.as_ref());
                 let (hash, len) = (self.keep(path, &bytes)?, bytes.len() as u64);
                 FileState::File { hash, len, attributes, object: None }
@@ -229,10 +229,10 @@ impl Files for Overlay<'_> {
         Ok(report)
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
+    fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         match self.proposed_state(&path.path) {
             Some(state) => self.as_found(&path.path, state),
-            None => self.inner.look(path),
+            None => self.inner.inspect(path),
         }
     }
 
@@ -247,7 +247,7 @@ impl Files for Overlay<'_> {
             self.record_proposal(from, FileState::Absent)?;
         }
         self.record_proposal(path, then)?;
-        let stat = self.look(path)?.map(|found| found.stat);
+        let stat = self.inspect(path)?.map(|found| found.stat);
         Ok(Altered { stat, in_place: false })
     }
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::{UndoPlan, UndoStep};
-use crate::changes::commit::{self, CommitStep, beside};
+use crate::changes::commit::{self, CommitStep, recorded_path};
 use crate::changes::hard_links;
 use crate::changes::history::HistoryContent;
 use crate::changes::state::{self, InspectedPath, PresentState};
@@ -113,7 +113,7 @@ impl<'a> Restoring<'a> {
     /// Inspects the path of a way. Fails if something changed there since the plan was made.
     fn inspect(&self, way: &UndoStep, proof: Option<Fingerprint>) -> Result<FreshState, ToolError> {
         if let (Some(proof), FileState::File { .. }) = (proof, &way.now) {
-            let stat = self.files.stat(&beside(self.files, &way.path));
+            let stat = self.files.stat(&recorded_path(self.files, &way.path));
             if stat.is_ok_and(|stat| stat.fingerprint == proof) {
                 return Ok(FreshState::AsPlanned(proof));
             }
@@ -132,7 +132,7 @@ impl<'a> Restoring<'a> {
     fn link_of(&self, way: &UndoStep) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
         let Some(with) = &way.linked_with else { return Ok(None) };
         let seen = state::inspect_recorded(self.files, with)?;
-        let with = beside(self.files, with);
+        let with = recorded_path(self.files, with);
         Ok(Some((with, seen.fingerprint.unwrap_or(commit::PENDING_FINGERPRINT))))
     }
 
@@ -143,7 +143,7 @@ impl<'a> Restoring<'a> {
         planned_states: &PlannedStates<'_>,
     ) -> Result<Option<MoveSource>, ToolError> {
         let Some(path) = &way.moved_from else { return Ok(None) };
-        let from = beside(self.files, path);
+        let from = recorded_path(self.files, path);
         let origin = |seen, state: &FileState| {
             let wanted = state::attributes_of(&way.then);
             let is_as_wanted =
@@ -185,7 +185,7 @@ impl<'a> Restoring<'a> {
 
     /// Makes the commit step of a way; `None` if there is nothing to do.
     fn step(&self, at: usize, way: &'a UndoStep) -> Option<CommitStep<'_>> {
-        let path = beside(self.files, &way.path);
+        let path = recorded_path(self.files, &way.path);
         let fresh = self.fresh.get(at)?;
         let present = fresh.present(way);
         let content = self.contents.get(at)?.as_ref().map(HistoryContent::source);

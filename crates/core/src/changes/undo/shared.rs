@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::{SimulatedPath, SimulatedPaths, UndoSimulation, UndoStep, is_same_with_times};
-use crate::changes::commit::beside;
+use crate::changes::commit::recorded_path;
 use crate::changes::hard_links::{self, FileIdentities, FileIdentity};
 use crate::changes::state::{self, CheckpointMoves, InspectedPath, MoveRole};
 use crate::{
@@ -81,7 +81,7 @@ impl LinkFinder<'_> {
                 let is_like_it = !is_it(&simulated.then) && simulated.then.is_like(left);
                 return is_like_it.then(|| OtherLink { path: change.path.clone(), seen: None });
             }
-            let name = beside(self.files, &change.path);
+            let name = recorded_path(self.files, &change.path);
             let seen = state::inspect(self.files, &name, None).ok()?;
             seen.state.is_like(left).then_some(OtherLink { path: name.path, seen: Some(seen) })
         })

@@ -34,7 +34,7 @@ pub(in crate::context) fn paths(files: &dyn Files) -> Vec<PathBuf> {
         .collect();
     let git = workspace.join(".git");
     let hooks = git.join("hooks");
-    if let Ok(Some(found)) = files.look(&commit::beside(files, &hooks))
+    if let Ok(Some(found)) = files.inspect(&commit::recorded_path(files, &hooks))
         && let FoundBody::Directory(names) = found.body
     {
         paths.extend(names.iter().filter_map(|name| link_target(files, &hooks.join(name))));
@@ -62,13 +62,13 @@ fn links_on_the_way(files: &dyn Files, path: &Path) -> Vec<PathBuf> {
 
 /// Returns the target of a link.
 fn link_target(files: &dyn Files, path: &Path) -> Option<PathBuf> {
-    let stat = files.stat(&commit::beside(files, path)).ok()?;
+    let stat = files.stat(&commit::recorded_path(files, path)).ok()?;
     (stat.kind == FileKind::Symlink).then(|| files.resolve(path).ok()).flatten().map(|to| to.path)
 }
 
 /// Returns the files that a git configuration names.
 fn files_in_config(files: &dyn Files, git: &Path, name: &str) -> Vec<PathBuf> {
-    let found = files.look(&commit::beside(files, &git.join(name))).ok().flatten();
+    let found = files.inspect(&commit::recorded_path(files, &git.join(name))).ok().flatten();
     let Some(FoundBody::File(file)) = found.map(|found| found.body) else { return Vec::new() };
     let mut text = Vec::new();
     if file.take(MAX_CONFIG_BYTES).read_to_end(&mut text).is_err() {

@@ -30,7 +30,7 @@ impl Files for Disk {
         let (above, real) = there.expect("the root is there");
         let rest = path.strip_prefix(above).expect("it is above");
         let path = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-        Ok(commit::beside(self, &path))
+        Ok(commit::recorded_path(self, &path))
     }
 
     fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
@@ -43,7 +43,7 @@ impl Files for Disk {
         Ok(Stat { kind, len: found.len(), mode: 0o644, links: 1, fingerprint: SEEN })
     }
 
-    fn look(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
+    fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         let Ok(stat) = self.stat(path) else { return Ok(None) };
         let body = match stat.kind {
             FileKind::Directory => FoundBody::Directory(entries(&path.path)),

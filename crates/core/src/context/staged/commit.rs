@@ -31,7 +31,7 @@ impl Context {
             .zip(&expected)
             .enumerate()
             .map(|(at, (change, expected))| {
-                let place = commit::beside(&*files, &change.path);
+                let place = commit::recorded_path(&*files, &change.path);
                 let known = expected.known.as_deref();
                 CommitStep { known, ..step_of(place, change, expected.expect, others.get(&at)) }
             })
@@ -147,7 +147,7 @@ pub(super) fn changed_since(
 
 /// Returns the present fingerprint of a path.
 fn fingerprint(files: &dyn Files, path: &Path) -> Option<Fingerprint> {
-    let found = files.look(&commit::beside(files, path)).ok()??;
+    let found = files.inspect(&commit::recorded_path(files, path)).ok()??;
     Some(found.stat.fingerprint)
 }
 
@@ -208,7 +208,7 @@ fn link_targets(
     }
     let made: HashSet<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
     let other = |(at, with): (usize, &PathBuf)| {
-        let place = commit::beside(files, with);
+        let place = commit::recorded_path(files, with);
         let is_made = made.contains(with.as_path());
         let seen =
             if is_made { commit::PENDING_FINGERPRINT } else { files.stat(&place)?.fingerprint };

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::{Overlay, is_directory};
-use crate::changes::commit::beside;
+use crate::changes::commit::recorded_path;
 use crate::changes::proposals::Proposal;
 use crate::sync::Lock;
 use crate::{
@@ -142,7 +142,7 @@ struct ProposalOpener<'o> {
 
 impl<'o> ProposalOpener<'o> {
     fn of(overlay: &'o Overlay<'o>, path: &Path) -> Self {
-        Self { overlay, path: beside(overlay.inner, path) }
+        Self { overlay, path: recorded_path(overlay.inner, path) }
     }
 }
 
