@@ -55,14 +55,14 @@ pub trait Hook: Send + Sync {
     fn name(&self) -> &str;
 
     /// Returns whether it wants this event. Called often, so it must be fast.
-    fn hears(&self, event: &HookEvent<'_>) -> bool {
+    fn wants(&self, event: &HookEvent<'_>) -> bool {
         let _ = event;
         true
     }
 
     /// Returns whether it must agree at this moment: if it fails, the event does not happen. The failure of any other hook is a warning.
-    fn is_gate(&self, moment: HookPoint) -> bool {
-        moment.is_gate()
+    fn is_gate(&self, point: HookPoint) -> bool {
+        point.is_gate()
     }
 
     /// Returns whether it may allow calls in place of the person.
@@ -87,7 +87,7 @@ pub trait Hook: Send + Sync {
 /// fn line(event: HookEvent<'_>) -> String {
 ///     let what = match event.what {
 ///         HookPayload::PreTool(call) => format!("{} {}", call.tool, call.input),
-///         other => other.moment().to_string(),
+///         other => other.point().to_string(),
 ///     };
 ///     format!("{} {what}", event.session.id())
 /// }
@@ -114,7 +114,7 @@ pub struct HookEvent<'a> {
 /// ```
 /// use windlass_core::{HookPayload, HookPoint};
 /// let what = HookPayload::PromptSubmit { text: "mend the tests" };
-/// assert_eq!((what.moment(), what.text()), (HookPoint::PromptSubmit, Some("mend the tests")));
+/// assert_eq!((what.point(), what.text()), (HookPoint::PromptSubmit, Some("mend the tests")));
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub enum HookPayload<'a> {
@@ -163,7 +163,7 @@ pub enum HookPayload<'a> {
 
 impl<'a> HookPayload<'a> {
     /// Returns the kind of the event.
-    pub fn moment(&self) -> HookPoint {
+    pub fn point(&self) -> HookPoint {
         match self {
             Self::SessionStart => HookPoint::SessionStart,
             Self::SessionEnd => HookPoint::SessionEnd,
@@ -306,7 +306,7 @@ impl FromStr for HookPoint {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, moment)| *moment).ok_or_else(|| {
+        found.map(|(_, point)| *point).ok_or_else(|| {
             let names = Self::NAMES.map(|(name, _)| name);
             crate::nearest(text, names).map_or_else(
                 || format!("there is no event `{text}`: it is one of {}", names.join(", ")),
@@ -318,7 +318,7 @@ impl FromStr for HookPoint {
 
 impl fmt::Display for HookPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.iter().find(|(_, moment)| moment == self);
+        let name = Self::NAMES.iter().find(|(_, point)| point == self);
         f.write_str(name.map_or("event", |(name, _)| name))
     }
 }

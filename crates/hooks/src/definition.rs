@@ -32,7 +32,7 @@ pub struct HookDefinition {
     /// Format of the hook's input and answer.
     pub shape: HookShape,
     /// Hook point at which it runs.
-    pub moment: HookPoint,
+    pub point: HookPoint,
     /// Filter for the events at which it runs.
     pub matcher: HookMatcher,
     /// Command that it runs.
@@ -61,7 +61,7 @@ impl HookDefinition {
 
     /// Returns whether the hook can prevent an event: it is a gate, or it runs before the event and its answer counts.
     pub fn can_refuse(&self) -> bool {
-        self.gate.unwrap_or(false) || (self.moment.is_gate() && self.is_heard)
+        self.gate.unwrap_or(false) || (self.point.is_gate() && self.is_heard)
     }
 }
 

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 use windlass_core::{Author, HookPoint, likeness, quote};
 
-use super::hook_input::claude_moment;
+use super::hook_input::claude_point;
 use super::{HookDefinition, HookShape};
 
 /// Maximum hooks in one file.
@@ -244,8 +244,8 @@ impl HookFileReader<'_> {
             return self.report_error(place, None, "it has no `event`", ", so it is left out");
         }
         for event in events {
-            match parse_moment(&event) {
-                Ok(moment) => self.read_hook(place, moment, self.file.shape, entry.clone(), None),
+            match parse_point(&event) {
+                Ok(point) => self.read_hook(place, point, self.file.shape, entry.clone(), None),
                 Err(error) => self.report_unknown_event(place, &event, &error.to_string()),
             }
         }
@@ -253,8 +253,8 @@ impl HookFileReader<'_> {
 
     /// Reads the entries of one event: one or several, each a hook or a group of hooks with a matcher.
     fn read_event(&mut self, place: &str, event: &str, entries: Value) {
-        let moment = match parse_moment(event) {
-            Ok(moment) => moment,
+        let point = match parse_point(event) {
+            Ok(point) => point,
             Err(error) => {
                 return self.report_unknown_event(place, event, &error.to_string());
             }
@@ -267,14 +267,14 @@ impl HookFileReader<'_> {
             let place = format!("{place}[{at}]");
             match entry {
                 Value::Object(entry) if entry.contains_key("hooks") => {
-                    self.read_group(&place, moment, entry);
+                    self.read_group(&place, point, entry);
                 }
                 Value::Object(entry) => {
                     let shape = match self.file.shape {
                         HookShape::Claude => HookShape::Hex,
                         shape => shape,
                     };
-                    self.read_hook(&place, moment, shape, entry, None);
+                    self.read_hook(&place, point, shape, entry, None);
                 }
                 _ => self.report_error(&place, None, "a hook is an object with `command`", ""),
             }
@@ -282,7 +282,7 @@ impl HookFileReader<'_> {
     }
 
     /// Reads a group of hooks that share a matcher, in Claude Code's format.
-    fn read_group(&mut self, place: &str, moment: HookPoint, mut group: Fields) {
+    fn read_group(&mut self, place: &str, point: HookPoint, mut group: Fields) {
         let matcher = match group.remove("matcher") {
             None | Some(Value::Null) => None,
             Some(Value::String(matcher)) => Some(matcher),
@@ -305,7 +305,7 @@ impl HookFileReader<'_> {
             let place = format!("{place}.hooks[{at}]");
             match hook {
                 Value::Object(hook) => {
-                    self.read_hook(&place, moment, HookShape::Claude, hook, matcher.as_deref());
+                    self.read_hook(&place, point, HookShape::Claude, hook, matcher.as_deref());
                 }
                 _ => self.report_error(&place, None, "a hook is an object with `command`", ""),
             }
@@ -314,10 +314,10 @@ impl HookFileReader<'_> {
 }
 
 /// Parses an event name, in our spelling or in that of Claude Code.
-fn parse_moment(name: &str) -> Result<HookPoint, UnknownEventError> {
-    let of_others = HookPoint::NAMES.iter().find(|(_, moment)| claude_moment(*moment) == name);
+fn parse_point(name: &str) -> Result<HookPoint, UnknownEventError> {
+    let of_others = HookPoint::NAMES.iter().find(|(_, point)| claude_point(*point) == name);
     match of_others {
-        Some((_, moment)) => Ok(*moment),
+        Some((_, point)) => Ok(*point),
         None => name.parse().map_err(UnknownEventError),
     }
 }
@@ -329,8 +329,8 @@ fn is_misspelt(word: &str, known: &str) -> bool {
 
 /// Returns whether an unknown event name is probably a misspelled gate event, in our spelling or in that of Claude Code.
 fn is_misspelt_gate(event: &str) -> bool {
-    let gates = HookPoint::NAMES.iter().filter(|(_, moment)| moment.is_gate());
-    gates.into_iter().any(|(name, moment)| {
-        is_misspelt(event, name) || is_misspelt(event, claude_moment(*moment))
-    })
+    let gates = HookPoint::NAMES.iter().filter(|(_, point)| point.is_gate());
+    gates
+        .into_iter()
+        .any(|(name, point)| is_misspelt(event, name) || is_misspelt(event, claude_point(*point)))
 }

@@ -59,9 +59,9 @@ pub(super) fn parse_answer(
     event: &HookEvent<'_>,
     ran: &ProgramRun,
 ) -> Result<HookAnswer, AnswerError> {
-    let moment = event.what.moment();
+    let point = event.what.point();
     match ran.end {
-        ProcessEnd::Exited(0) => parse_output(hook, moment, &ran.printed),
+        ProcessEnd::Exited(0) => parse_output(hook, point, &ran.printed),
         ProcessEnd::Exited(2) => Ok(HookAnswer::deny(reason(&ran.errors, "exit code 2"))),
         ProcessEnd::Exited(code) if hook.shape == HookShape::Hygge => {
             Ok(HookAnswer::deny(reason(&ran.errors, &format!("exit code {code}"))))
@@ -87,7 +87,7 @@ fn reason(errors: &[u8], otherwise: &str) -> String {
 /// Parses the standard output of a program that ended with exit code 0.
 fn parse_output(
     hook: &HookDefinition,
-    moment: HookPoint,
+    point: HookPoint,
     printed: &[u8],
 ) -> Result<HookAnswer, AnswerError> {
     let text = std::str::from_utf8(printed).map_err(|_| AnswerError::NotUtf8)?;
@@ -98,7 +98,7 @@ fn parse_output(
     let takes_text = matches!(hook.shape, HookShape::Claude | HookShape::Hex);
     if takes_text && !text.starts_with('{') {
         // Claude Code and Hex show such a text to the model at the beginning of a session or prompt, and ignore it at other events.
-        return Ok(match moment {
+        return Ok(match point {
             HookPoint::SessionStart | HookPoint::PromptSubmit => {
                 HookAnswer::go_on().with_context(text)
             }
@@ -106,7 +106,7 @@ fn parse_output(
         });
     }
     match serde_json::from_str(text) {
-        Ok(Value::Object(mut fields)) => parse_fields(hook, moment, &mut fields),
+        Ok(Value::Object(mut fields)) => parse_fields(hook, point, &mut fields),
         Ok(_) => Err(AnswerError::NotAnObject),
         Err(error) => {
             let begin: String = text.chars().take(80).collect();
@@ -118,7 +118,7 @@ fn parse_output(
 /// Parses the fields of an answer, including those in `hookSpecificOutput`.
 fn parse_fields(
     hook: &HookDefinition,
-    moment: HookPoint,
+    point: HookPoint,
     fields: &mut Fields,
 ) -> Result<HookAnswer, AnswerError> {
     let mut more = match fields.remove("hookSpecificOutput") {
@@ -144,11 +144,11 @@ fn parse_fields(
         answer.message =
             Some(answer.message.map_or_else(|| note.clone(), |said| format!("{said}; {note}")));
     }
-    if answer.output.is_some() && moment != HookPoint::PostTool {
-        return Err(AnswerError::NoOutput(moment));
+    if answer.output.is_some() && point != HookPoint::PostTool {
+        return Err(AnswerError::NoOutput(point));
     }
-    if answer.input.is_some() && moment != HookPoint::PreTool {
-        return Err(AnswerError::NoArguments(moment));
+    if answer.input.is_some() && point != HookPoint::PreTool {
+        return Err(AnswerError::NoArguments(point));
     }
     Ok(answer)
 }

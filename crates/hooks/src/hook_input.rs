@@ -58,14 +58,14 @@ pub(super) fn hook_inputs(
 
 /// Builds the input of one run: the JSON object, with secrets redacted, and the environment.
 fn hook_input(hook: &HookDefinition, event: &HookEvent<'_>, input: Option<Value>) -> HookInput {
-    let moment = event.what.moment();
+    let point = event.what.point();
     let workspace = path_text(event.workspace);
     let mut json = Map::new();
     let mut set = |key: &str, value: Value| {
         json.insert(key.to_owned(), value);
     };
-    set("event", moment.to_string().into());
-    set("hook_event_name", claude_moment(moment).into());
+    set("event", point.to_string().into());
+    set("hook_event_name", claude_point(point).into());
     // Not its command: a hook that searches its input for a text would often find the text there.
     set("hook_name", hook.given_name.clone().into());
     set("session_id", event.session.id().as_str().into());
@@ -114,12 +114,12 @@ fn environment(
         // An environment variable ends at the first zero byte.
         variables.push((name.to_owned(), value.replace('\0', "")));
     };
-    set("WINDLASS_EVENT", event.what.moment().to_string());
+    set("WINDLASS_EVENT", event.what.point().to_string());
     set("WINDLASS_SESSION", event.session.id().to_string());
     set("CLAUDE_PROJECT_DIR", workspace.clone());
     if hook.shape == HookShape::Hex {
         let text = |key: &str| json.get(key).and_then(Value::as_str).map(str::to_owned);
-        set("CLAUDE_EVENT", claude_moment(event.what.moment()).to_owned());
+        set("CLAUDE_EVENT", claude_point(event.what.point()).to_owned());
         set("CLAUDE_PROJECT_PATH", workspace);
         set("CLAUDE_IS_SUBAGENT", event.session.parent().is_some().to_string());
         if let Some(tool) = text("tool_name") {
@@ -139,8 +139,8 @@ fn environment(
 }
 
 /// Returns the name of an event in Claude Code, which Hex uses too.
-pub(super) fn claude_moment(moment: HookPoint) -> &'static str {
-    match moment {
+pub(super) fn claude_point(point: HookPoint) -> &'static str {
+    match point {
         HookPoint::SessionStart => "SessionStart",
         HookPoint::SessionEnd => "SessionEnd",
         HookPoint::PromptSubmit => "UserPromptSubmit",

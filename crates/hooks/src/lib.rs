@@ -93,12 +93,12 @@ impl Hook for CommandHook {
         &self.definition.name
     }
 
-    fn hears(&self, event: &HookEvent<'_>) -> bool {
-        event.what.moment() == self.definition.moment && self.definition.matcher.matches(event)
+    fn wants(&self, event: &HookEvent<'_>) -> bool {
+        event.what.point() == self.definition.point && self.definition.matcher.matches(event)
     }
 
-    fn is_gate(&self, moment: HookPoint) -> bool {
-        self.definition.gate.unwrap_or_else(|| moment.is_gate())
+    fn is_gate(&self, point: HookPoint) -> bool {
+        self.definition.gate.unwrap_or_else(|| point.is_gate())
     }
 
     fn may_allow(&self) -> bool {

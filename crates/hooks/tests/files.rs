@@ -15,7 +15,7 @@ fn read(shape: HookShape, author: Author, name: &str, content: &str) -> (Vec<Str
             HookCommand::Shell(_) => "shell",
         };
         let gate = hook.gate.map_or("usual", |gate| if gate { "gate" } else { "open" });
-        format!("{} {kind} {} {gate} {:?}", hook.moment, hook.command, hook.timeout)
+        format!("{} {kind} {} {gate} {:?}", hook.point, hook.command, hook.timeout)
     };
     (hooks.iter().map(line).collect(), warnings)
 }
@@ -116,7 +116,7 @@ fn workspace_hook_stays_read_only() {
     assert_eq!((hooks[0].sandbox, warnings.len()), (SandboxLevel::ReadOnly, 1));
     let (hooks, warnings) = file(Author::Person).read();
     assert_eq!((hooks[0].sandbox, warnings.len()), (SandboxLevel::Workspace, 0));
-    assert_eq!((hooks[0].moment, hooks[0].timeout), (HookPoint::PreTool, Duration::from_secs(5)));
+    assert_eq!((hooks[0].point, hooks[0].timeout), (HookPoint::PreTool, Duration::from_secs(5)));
 }
 
 #[test]

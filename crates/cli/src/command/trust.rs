@@ -235,8 +235,8 @@ fn add_meaning(text: &mut String, file: &Acting) {
     let Some(hooks) = file.to_hook_file() else { return };
     let (hooks, warnings) = hooks.read();
     for hook in hooks {
-        let (moment, command) = (hook.moment, hook.command.to_string());
-        add(text, format_args!("runs at {moment}: {}\n", quote::visible(&command)));
+        let (point, command) = (hook.point, hook.command.to_string());
+        add(text, format_args!("runs at {point}: {}\n", quote::visible(&command)));
     }
     for warning in warnings {
         add(text, format_args!("{}\n", quote::visible(&warning)));

@@ -206,7 +206,7 @@ pub(super) async fn ask_hook(
     hook: &dyn Hook,
     event: HookEvent<'_>,
 ) -> Result<Option<HookAnswer>, ToolError> {
-    if !hook.hears(&event) {
+    if !hook.wants(&event) {
         return Ok(None);
     }
     let limit = hook.time_limit();
@@ -220,15 +220,15 @@ pub(super) async fn ask_hook(
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("it did not answer within {} s", limit.as_secs_f64()),
     };
-    let moment = event.what.moment();
-    if hook.is_gate(moment) {
+    let point = event.what.point();
+    if hook.is_gate(point) {
         return Err(ToolError::denied(format!(
-            "not allowed: the hook {} must agree at {moment}, and failed: {failed}",
+            "not allowed: the hook {} must agree at {point}, and failed: {failed}",
             hook.name()
         ))
         .hint("the person who configured the hook has to repair or remove it"));
     }
-    engine.warn(format!("the hook {} failed at {moment}: {failed}", hook.name()));
+    engine.warn(format!("the hook {} failed at {point}: {failed}", hook.name()));
     Ok(None)
 }
 

@@ -13,12 +13,12 @@ impl Engine {
 
     /// Reports to the hooks that a session begins.
     pub async fn session_started(&self, session: &Arc<Session>) -> HookOutcome {
-        self.happened(session, HookPayload::SessionStart).await
+        self.report_event(session, HookPayload::SessionStart).await
     }
 
     /// Reports to the hooks that a session is over.
     pub async fn session_ended(&self, session: &Arc<Session>) -> HookOutcome {
-        self.happened(session, HookPayload::SessionEnd).await
+        self.report_event(session, HookPayload::SessionEnd).await
     }
 
     /// Shows a person's message to the hooks before a model sees it. The error is a hook's refusal, or that a hook which must agree
@@ -42,7 +42,7 @@ impl Engine {
         session: &Arc<Session>,
         text: &str,
     ) -> Result<HookOutcome, ToolError> {
-        let heard = self.happened(session, HookPayload::PromptSubmit { text }).await;
+        let heard = self.report_event(session, HookPayload::PromptSubmit { text }).await;
         match heard.refused.as_ref().or(heard.stopped.as_ref()) {
             Some(why) => Err(ToolError::denied(why.clone())),
             None => Ok(heard),
@@ -51,7 +51,7 @@ impl Engine {
 
     /// Reports to the hooks a notification that a person receives.
     pub async fn notified(&self, session: &Arc<Session>, text: &str) -> HookOutcome {
-        self.happened(session, HookPayload::Notification { text }).await
+        self.report_event(session, HookPayload::Notification { text }).await
     }
 
     /// Reports any event other than a call to the hooks; the engine itself reports calls.
@@ -64,13 +64,13 @@ impl Engine {
     /// # async fn main() {
     /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
     /// # let session = engine.new_session();
-    /// let heard = engine.happened(&session, HookPayload::Stop).await;
+    /// let heard = engine.report_event(&session, HookPayload::Stop).await;
     /// assert_eq!(heard.refused, None, "no hook wants the agent to go on");
     /// # }
     /// ```
-    pub async fn happened(&self, session: &Arc<Session>, what: HookPayload<'_>) -> HookOutcome {
+    pub async fn report_event(&self, session: &Arc<Session>, what: HookPayload<'_>) -> HookOutcome {
         let mut heard = HookOutcome::default();
-        if what.moment().is_in_turn() {
+        if what.point().is_in_turn() {
             self.ask_in_turn(session, what, &mut heard).await;
         } else {
             self.ask_concurrently(session, what, &mut heard).await;

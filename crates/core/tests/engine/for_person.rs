@@ -20,7 +20,7 @@ impl Hook for DenyEverything {
     }
 
     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
-        self.0.add(event.what.moment().to_string());
+        self.0.add(event.what.point().to_string());
         Box::pin(std::future::ready(Ok(HookAnswer::deny("never"))))
     }
 }

@@ -37,8 +37,8 @@ impl Hook for FnHook {
         self.name
     }
 
-    fn is_gate(&self, moment: HookPoint) -> bool {
-        (self.is_gate)(moment)
+    fn is_gate(&self, point: HookPoint) -> bool {
+        (self.is_gate)(point)
     }
 
     fn may_allow(&self) -> bool {
@@ -46,14 +46,14 @@ impl Hook for FnHook {
     }
 
     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Answer> {
-        let moment = event.what.moment();
+        let point = event.what.point();
         let about = match event.what {
             HookPayload::PostTool(call, output) => format!("{} {}", call.input, output.to_text()),
             HookPayload::PreTool(call) => format!("{} {}", call.tool, call.input),
             HookPayload::PermissionRequest { call, by } => format!("{} ({by})", call.effects),
             other => other.text().unwrap_or_default().to_owned(),
         };
-        self.log.add(format!("{} {moment} {about}", self.name).trim_end());
+        self.log.add(format!("{} {point} {about}", self.name).trim_end());
         Box::pin(async move { (self.on)(event.what) })
     }
 }
@@ -322,10 +322,10 @@ async fn failing_gate_denies_and_failing_observer_only_warns() {
         [HookPayload::SessionStart, HookPayload::Notification { text: "x" }, HookPayload::Stop]
     {
         assert_eq!(
-            setup.engine.happened(&setup.session, what).await,
+            setup.engine.report_event(&setup.session, what).await,
             windlass_core::HookOutcome::default()
         );
-        let warning = format!("the hook broken failed at {}: its program is gone", what.moment());
+        let warning = format!("the hook broken failed at {}: its program is gone", what.point());
         let told = setup.told().await;
         let [event] = &told[..] else { panic!("{told:?}") };
         assert!(matches!(&event.kind, EventKind::Warning { message } if **message == *warning));
@@ -338,7 +338,7 @@ async fn failing_gate_denies_and_failing_observer_only_warns() {
     assert_eq!(setup.told().await.iter().filter(|event| is_warning(event)).count(), 2);
     // A failing gate after the run withholds the output.
     let closed = FnHook {
-        is_gate: |moment| moment == HookPoint::PostTool,
+        is_gate: |point| point == HookPoint::PostTool,
         ..FnHook::new("broken", &log, FAILS)
     };
     let result = engine_with_hooks(Policy::new(Mode::Auto), [closed])
@@ -467,16 +467,16 @@ async fn hooks_get_events_other_than_calls() {
     let refused = engine.prompt_submitted(session, "a secret").await.unwrap_err();
     assert_eq!(refused.to_string(), "the hook one says no: no secrets");
     assert_eq!(engine.notified(session, "done").await, windlass_core::HookOutcome::default());
-    let heard = engine.happened(session, HookPayload::Stop).await;
+    let heard = engine.report_event(session, HookPayload::Stop).await;
     assert_eq!(heard.refused.as_deref(), Some("the hook one says no: the tests fail"));
     for what in [
         HookPayload::SubagentStop,
         HookPayload::PreMessage { text: "m" },
         HookPayload::PostMessage { text: "n" },
     ] {
-        assert_eq!(engine.happened(session, what).await, windlass_core::HookOutcome::default());
+        assert_eq!(engine.report_event(session, what).await, windlass_core::HookOutcome::default());
     }
-    let heard = engine.happened(session, HookPayload::PreCompact).await;
+    let heard = engine.report_event(session, HookPayload::PreCompact).await;
     assert_eq!(heard.stopped.as_deref(), Some("the hook one has ended the session: start anew"));
     assert!(session.is_cancelled());
     assert_eq!(engine.session_ended(session).await, windlass_core::HookOutcome::default());
@@ -505,8 +505,8 @@ impl Hook for StuckHook {
         "stuck"
     }
 
-    fn hears(&self, event: &HookEvent<'_>) -> bool {
-        event.what.moment() == self.0
+    fn wants(&self, event: &HookEvent<'_>) -> bool {
+        event.what.point() == self.0
     }
 
     fn time_limit(&self) -> Duration {
@@ -518,18 +518,18 @@ impl Hook for StuckHook {
     }
 }
 
-fn stuck(moment: HookPoint) -> Setup {
-    Setup::with([MockTool::named("noop")], |builder| builder.hook(Arc::new(StuckHook(moment))))
+fn stuck(point: HookPoint) -> Setup {
+    Setup::with([MockTool::named("noop")], |builder| builder.hook(Arc::new(StuckHook(point))))
 }
 
 #[tokio::test(start_paused = true)]
 async fn call_that_waits_for_a_hook_can_be_stopped() {
-    for moment in [HookPoint::PreTool, HookPoint::PostTool] {
-        let setup = stuck(moment);
+    for point in [HookPoint::PreTool, HookPoint::PostTool] {
+        let setup = stuck(point);
         let running = setup.spawn(call("noop"));
         tokio::task::yield_now().await;
         setup.session.cancel();
-        assert_eq!(running.await.unwrap().outcome, Outcome::Cancelled, "{moment}");
+        assert_eq!(running.await.unwrap().outcome, Outcome::Cancelled, "{point}");
     }
 }
 

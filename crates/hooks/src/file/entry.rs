@@ -14,7 +14,7 @@ impl HookFileReader<'_> {
     pub(super) fn read_hook(
         &mut self,
         place: &str,
-        moment: HookPoint,
+        point: HookPoint,
         shape: HookShape,
         mut entry: Fields,
         matcher: Option<&str>,
@@ -27,9 +27,9 @@ impl HookFileReader<'_> {
             Some(kind) if kind == "command" => {}
             Some(kind) => return self.report_not_a_command(place, &kind),
         }
-        let Some(command) = self.command(place, moment, &mut entry) else { return };
-        let matcher = self.matcher(place, moment, &mut entry, matcher);
-        let (gate, is_heard) = self.gate_and_heard(place, moment, &mut entry);
+        let Some(command) = self.command(place, point, &mut entry) else { return };
+        let matcher = self.matcher(place, point, &mut entry, matcher);
+        let (gate, is_heard) = self.gate_and_heard(place, point, &mut entry);
         let given_name = self.text(place, &mut entry, "name");
         let called = given_name.clone().unwrap_or_else(|| command.to_string());
         let name = format!("{} ({})", short(&called), quote::path(&self.file.path));
@@ -39,7 +39,7 @@ impl HookFileReader<'_> {
             path: self.file.path.clone(),
             author: self.file.author,
             shape,
-            moment,
+            point,
             matcher,
             command,
             environment: self.environment(place, &mut entry),
@@ -69,7 +69,7 @@ impl HookFileReader<'_> {
     fn command(
         &mut self,
         place: &str,
-        moment: HookPoint,
+        point: HookPoint,
         entry: &mut Fields,
     ) -> Option<HookCommand> {
         let words = |values: &[Value]| -> Option<Vec<String>> {
@@ -94,7 +94,7 @@ impl HookFileReader<'_> {
             return command;
         }
         let why = "its `command` is neither a text nor a list of words";
-        if moment.is_gate() {
+        if point.is_gate() {
             self.report_unknown_word(
                 place,
                 "command",
@@ -111,12 +111,12 @@ impl HookFileReader<'_> {
     fn matcher(
         &mut self,
         place: &str,
-        moment: HookPoint,
+        point: HookPoint,
         entry: &mut Fields,
         tools: Option<&str>,
     ) -> HookMatcher {
         let is_call = matches!(
-            moment,
+            point,
             HookPoint::PreTool | HookPoint::PostTool | HookPoint::PermissionRequest
         );
         let mut matcher = HookMatcher::default();
@@ -124,7 +124,7 @@ impl HookFileReader<'_> {
             if is_call {
                 matcher.tools = self.names(place, tools);
             } else if !matches!(tools, "" | "*") {
-                self.warn(place, &format!("`matcher` says nothing about {moment}"));
+                self.warn(place, &format!("`matcher` says nothing about {point}"));
             }
         }
         let mut given = match entry.remove("match") {
@@ -188,7 +188,7 @@ impl HookFileReader<'_> {
     fn gate_and_heard(
         &mut self,
         place: &str,
-        moment: HookPoint,
+        point: HookPoint,
         entry: &mut Fields,
     ) -> (Option<bool>, bool) {
         let mut gate = self.flag(place, entry, "gate");
@@ -197,8 +197,8 @@ impl HookFileReader<'_> {
         }
         let is_async = self.flag(place, entry, "async") == Some(true)
             || entry.remove("mode").is_some_and(|mode| mode == "async");
-        if is_async && moment.is_gate() {
-            self.warn(place, &format!("at {moment} it is waited for, although it says `async`"));
+        if is_async && point.is_gate() {
+            self.warn(place, &format!("at {point} it is waited for, although it says `async`"));
             return (gate, true);
         }
         (if is_async { Some(false) } else { gate }, !is_async)

@@ -82,8 +82,8 @@ impl Hook for DenyEveryCall {
         "trust"
     }
 
-    fn hears(&self, event: &HookEvent<'_>) -> bool {
-        event.what.moment() == HookPoint::PreTool
+    fn wants(&self, event: &HookEvent<'_>) -> bool {
+        event.what.point() == HookPoint::PreTool
     }
 
     fn on<'a>(&'a self, _: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {

@@ -218,7 +218,7 @@ async fn secrets_are_redacted_for_hooks_and_kept_in_changed_arguments() {
 
 #[tokio::test]
 async fn hook_receives_only_matching_events() {
-    for (matcher, tool, input, hears) in [
+    for (matcher, tool, input, wants) in [
         (json!({"tool": "bash"}), "read", read("a.txt"), false),
         (json!({"tool": "read|write"}), "read", read("a.txt"), true),
         (json!({"tool": "r*"}), "read", read("a.txt"), true),
@@ -234,7 +234,7 @@ async fn hook_receives_only_matching_events() {
         let file = json!({"hooks": [{"event": "pre_tool", "command": "exit 2", "match": matcher}]});
         let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
         let result = test.call(tool, input).await;
-        assert_eq!(result.outcome == Outcome::Denied, hears, "{matcher}: {}", text(&result));
+        assert_eq!(result.outcome == Outcome::Denied, wants, "{matcher}: {}", text(&result));
     }
 }
 
@@ -270,11 +270,11 @@ async fn hooks_receive_session_prompt_and_end_events() {
     assert!(engine.engine().prompt_submitted(session, "mend it").await.is_ok());
     let refused = engine.engine().prompt_submitted(session, "my password is x").await.unwrap_err();
     assert!(refused.to_string().ends_with("says no: no passwords"), "{refused}");
-    let heard = engine.engine().happened(session, windlass::hooks::HookPayload::Stop).await;
+    let heard = engine.engine().report_event(session, windlass::hooks::HookPayload::Stop).await;
     assert!(heard.refused.is_some_and(|why| why.ends_with("the tests fail")));
     let heard = engine
         .engine()
-        .happened(session, windlass::hooks::HookPayload::PreMessage { text: "long" })
+        .report_event(session, windlass::hooks::HookPayload::PreMessage { text: "long" })
         .await;
     assert_eq!(heard.text.as_deref(), Some("shorter"));
 }

@@ -48,11 +48,11 @@ fn hex_hook_engine_has_ten_events_with_one_or_many_hooks() {
         ("SubagentStop", HookPoint::SubagentStop),
         ("PreCompact", HookPoint::PreCompact),
     ];
-    for (name, moment) in events {
+    for (name, point) in events {
         let one = json!({"command": "true", "description": "d", "timeout": 1500});
         for value in [one.clone(), json!([one])] {
             let hooks = hex(&json!({"hooks": {name: value}}));
-            assert_eq!((hooks.len(), hooks[0].moment), (1, moment), "{name}");
+            assert_eq!((hooks.len(), hooks[0].point), (1, point), "{name}");
             assert_eq!(hooks[0].timeout.as_millis(), 1500, "{name}: milliseconds");
         }
     }
@@ -60,7 +60,7 @@ fn hex_hook_engine_has_ten_events_with_one_or_many_hooks() {
 
 #[tokio::test]
 async fn hex_hook_engine_matches_by_tool_file_and_sub_agent() {
-    let check = async |matcher: Value, path: &str, below: bool, hears: bool| {
+    let check = async |matcher: Value, path: &str, below: bool, wants: bool| {
         let hook = json!({"hooks": {"PreToolUse": {"command": "exit 2", "match": matcher}}});
         let test = test_workspace(hex(&hook));
         let session = if below {
@@ -72,7 +72,7 @@ async fn hex_hook_engine_matches_by_tool_file_and_sub_agent() {
         };
         let call = ToolCall::new("read", json!({"path": path}));
         let result = test.windlass.call(&session, call).await;
-        assert_eq!(result.outcome == Outcome::Denied, hears, "{matcher}: {}", text(&result));
+        assert_eq!(result.outcome == Outcome::Denied, wants, "{matcher}: {}", text(&result));
     };
     check(json!({"toolName": "read_file"}), "a.go", false, true).await;
     check(json!({"toolName": "bash"}), "a.go", false, false).await;
@@ -124,7 +124,7 @@ async fn hex_permission_hook_receives_the_call_and_the_pending_decision() {
                 _ => return Box::pin(async { Ok(HookAnswer::go_on()) }),
             };
             self.0.lock().unwrap().push(line);
-            let is_request = event.what.moment() == HookPoint::PermissionRequest;
+            let is_request = event.what.point() == HookPoint::PermissionRequest;
             let answer = if is_request { HookAnswer::allow() } else { HookAnswer::go_on() };
             Box::pin(async move { Ok(answer) })
         }
@@ -178,7 +178,7 @@ async fn hygge_post_tool_hooks_replace_results_and_messages_can_be_changed() {
     let test = test_workspace(hygge(file));
     assert_eq!(text(&test.call_ok("read", json!({"path": "a.go"})).await), "hidden");
     let what = HookPayload::PreMessage { text: "one" };
-    let heard = test.windlass.engine().happened(&test.session, what).await;
+    let heard = test.windlass.engine().report_event(&test.session, what).await;
     assert_eq!(heard.text.as_deref(), Some("other"));
 }
 
