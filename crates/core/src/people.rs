@@ -20,7 +20,7 @@ mod worker;
 pub use answer::{Answer, AnswerError, AttendantReply};
 pub use approval::{ApprovalRequest, BuiltChange, FileChange, HeldDiff, Requester};
 pub use attendant::{Attendant, AttendantRegistration, EventAttendant};
-pub use book::{Inquiry, InquiryBook, InquiryState, MemoryBook, WaitGuard};
+pub use book::{BookError, Inquiry, InquiryBook, InquiryState, MemoryBook, WaitGuard};
 pub(crate) use broker::{Broker, Permission, Settings};
 pub use question::{Question, QuestionAnswer, QuestionOption, QuestionRequest, Selection};
 pub use record::{Approval, ApprovalState, Scope};

@@ -18,7 +18,9 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use windlass_core::{AnswerError, Approval, Inquiry, InquiryBook, QuestionRequest, WaitGuard};
+use windlass_core::{
+    AnswerError, Approval, BookError, Inquiry, InquiryBook, QuestionRequest, WaitGuard,
+};
 
 /// A kind of inquiry that is kept in a file.
 pub trait FiledInquiry: Inquiry + Serialize + DeserializeOwned + PartialEq {
@@ -101,7 +103,7 @@ impl<R: FiledInquiry> BookFile<R> {
     /// assert!(book.skipped()?[0].contains("entry 1"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn skipped(&self) -> Result<Vec<String>, String> {
+    pub fn skipped(&self) -> Result<Vec<String>, BookError> {
         let path = self.path();
         let why = |(at, entry): (usize, &Entry<R>)| {
             let Entry::Unreadable(_, why) = entry else { return None };
@@ -112,12 +114,12 @@ impl<R: FiledInquiry> BookFile<R> {
     }
 
     /// All entries of the file, parsed or not.
-    fn entries(&self) -> Result<Vec<Entry<R>>, String> {
+    fn entries(&self) -> Result<Vec<Entry<R>>, BookError> {
         let path = self.path();
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+            Err(error) => return Err(format!("cannot read {}: {error}", path.display()).into()),
         };
         let values: Vec<Value> = serde_json::from_slice(&bytes).map_err(|error| {
             format!(
@@ -129,12 +131,12 @@ impl<R: FiledInquiry> BookFile<R> {
     }
 
     /// Returns whether there is an entry with this id. Takes no lock and creates no file.
-    fn contains(&self, id: &str) -> Result<bool, String> {
+    fn contains(&self, id: &str) -> Result<bool, BookError> {
         Ok(self.entries()?.iter().any(|one| one.has_id(id)))
     }
 
     /// Changes the entries under the lock, and replaces the file if they differ.
-    fn change<T>(&self, change: impl FnOnce(&mut Vec<Entry<R>>) -> T) -> Result<T, String> {
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Entry<R>>) -> T) -> Result<T, BookError> {
         let failed = |what: &str, error: io::Error| {
             format!("cannot {what} {}: {error}", self.path().display())
         };
@@ -166,19 +168,19 @@ impl<R: FiledInquiry> BookFile<R> {
         &self,
         id: &str,
         lock: impl FnOnce(&Path) -> io::Result<T>,
-    ) -> Result<T, String> {
+    ) -> Result<T, BookError> {
         let path = self.wait_file(id)?;
         let dir = self.dir.join("waiting");
-        let failed = |error| format!("cannot lock {}: {error}", path.display());
+        let failed = |error| BookError(format!("cannot lock {}: {error}", path.display()));
         make_dir(&dir).map_err(failed)?;
         remove_leftovers(&dir);
         lock(&path).map_err(failed)
     }
 
     /// The path of the wait file of a record: a process that waits for the answer holds its lock.
-    fn wait_file(&self, id: &str) -> Result<PathBuf, String> {
+    fn wait_file(&self, id: &str) -> Result<PathBuf, BookError> {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(format!("`{id}` is not the id of an approval or a question"));
+            return Err(format!("`{id}` is not the id of an approval or a question").into());
         }
         Ok(self.dir.join("waiting").join(id))
     }
@@ -291,7 +293,7 @@ fn remove_leftovers(dir: &Path) {
 }
 
 impl<R: FiledInquiry> InquiryBook<R> for BookFile<R> {
-    fn list(&self) -> Result<Vec<R>, String> {
+    fn list(&self) -> Result<Vec<R>, BookError> {
         let parsed = |entry| match entry {
             Entry::Parsed(record) => Some(*record),
             Entry::Unreadable(..) => None,
@@ -299,7 +301,7 @@ impl<R: FiledInquiry> InquiryBook<R> for BookFile<R> {
         Ok(self.entries()?.into_iter().filter_map(parsed).collect())
     }
 
-    fn put(&self, record: &R) -> Result<(), String> {
+    fn put(&self, record: &R) -> Result<(), BookError> {
         let now = record.asked();
         let stays = |one: &Entry<R>| {
             one.parsed().is_none_or(|one| one.id() != record.id() && !one.is_outdated(now))
@@ -322,7 +324,7 @@ impl<R: FiledInquiry> InquiryBook<R> for BookFile<R> {
         self.change(settle).map_err(AnswerError::Record)?
     }
 
-    fn take(&self, id: &str) -> Result<Option<R>, String> {
+    fn take(&self, id: &str) -> Result<Option<R>, BookError> {
         if !self.contains(id)? {
             return Ok(None);
         }
@@ -335,7 +337,7 @@ impl<R: FiledInquiry> InquiryBook<R> for BookFile<R> {
         })
     }
 
-    fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, String> {
+    fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, BookError> {
         if !self.contains(id)? {
             return Ok(false);
         }
@@ -353,17 +355,18 @@ impl<R: FiledInquiry> InquiryBook<R> for BookFile<R> {
         hasher.finish()
     }
 
-    fn hold(&self, id: &str) -> Result<WaitGuard, String> {
+    fn hold(&self, id: &str) -> Result<WaitGuard, BookError> {
         self.lock_waiting(id, WaitLock::begin).map(WaitGuard::by)
     }
 
-    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
+    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, BookError> {
         Ok(self.lock_waiting(id, WaitLock::try_begin)?.map(WaitGuard::by))
     }
 
-    fn is_held(&self, id: &str) -> Result<bool, String> {
+    fn is_held(&self, id: &str) -> Result<bool, BookError> {
         let path = self.wait_file(id)?;
-        let failed = |error: io::Error| format!("cannot look at {}: {error}", path.display());
+        let failed =
+            |error: io::Error| BookError(format!("cannot look at {}: {error}", path.display()));
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -493,7 +496,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let book = ApprovalFile::in_state(dir.path());
         fs::write(book.path(), "garbage").unwrap();
-        assert!(book.list().unwrap_err().contains("is damaged"));
+        assert!(book.list().unwrap_err().to_string().contains("is damaged"));
         assert!(book.put(&approval("a")).is_err());
         assert_eq!(fs::read_to_string(book.path()).unwrap(), "garbage");
     }

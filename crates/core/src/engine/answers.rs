@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::{
-    Answer, AnswerError, Approval, ApprovalId, Attendant, AttendantRegistration, QuestionAnswer,
-    QuestionId, QuestionRequest, SessionId, ToolError,
+    Answer, AnswerError, Approval, ApprovalId, Attendant, AttendantRegistration, BookError,
+    QuestionAnswer, QuestionId, QuestionRequest, SessionId, ToolError,
 };
 
 impl Engine {
@@ -90,6 +90,6 @@ impl Engine {
 }
 
 /// Makes the error for a book of approvals that cannot be read or written.
-pub(super) fn approvals_unusable(why: &str) -> ToolError {
+pub(super) fn approvals_unusable(why: &BookError) -> ToolError {
     ToolError::host_failed(format!("the record of approvals cannot be used: {why}"))
 }

@@ -1,5 +1,6 @@
 //! Answers of people to approvals, and the reasons why one does not count.
 
+use super::BookError;
 use serde_json::Value;
 
 use super::Scope;
@@ -148,5 +149,5 @@ pub enum AnswerError {
     Unfit(String),
     /// The record cannot be read or written.
     #[error("the record of questions cannot be used: {0}")]
-    Record(String),
+    Record(#[from] BookError),
 }

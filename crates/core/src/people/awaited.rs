@@ -72,7 +72,7 @@ impl<R: Inquiry> AwaitedRecord<R> {
         let record = match taken {
             Ok(Some(record)) => record,
             Ok(None) => return Some(WaitResult::Withdrawn),
-            Err(why) => return Some(WaitResult::Unavailable(vec![why])),
+            Err(why) => return Some(WaitResult::Unavailable(vec![why.to_string()])),
         };
         if record.state(now) != InquiryState::Answered {
             return None;

@@ -80,34 +80,45 @@ pub enum InquiryState {
     Expired,
 }
 
-/// A store of records. An error is the reason in words.
+/// The reason why the records of approvals or questions cannot be read or written, in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BookError(pub String);
+
+impl From<String> for BookError {
+    fn from(reason: String) -> Self {
+        Self(reason)
+    }
+}
+
+/// A store of records.
 ///
 /// ```
 /// use std::time::SystemTime;
-/// use windlass_core::{Approval, InquiryBook, Inquiry, InquiryState, MemoryBook};
-/// fn open_questions(book: &dyn InquiryBook<Approval>) -> Result<usize, String> {
+/// use windlass_core::{Approval, BookError, Inquiry, InquiryBook, InquiryState, MemoryBook};
+/// fn open_questions(book: &dyn InquiryBook<Approval>) -> Result<usize, BookError> {
 ///     let now = SystemTime::now();
 ///     Ok(book.list()?.iter().filter(|one| one.state(now) == InquiryState::Open).count())
 /// }
 /// assert_eq!(open_questions(&MemoryBook::default())?, 0);
-/// # Ok::<(), String>(())
+/// # Ok::<(), windlass_core::BookError>(())
 /// ```
 pub trait InquiryBook<R: Inquiry>: Send + Sync {
     /// Returns all records, the oldest first.
-    fn list(&self) -> Result<Vec<R>, String>;
+    fn list(&self) -> Result<Vec<R>, BookError>;
 
     /// Adds a record, or replaces the one with its id. Drops records that expired long before it was asked.
-    fn put(&self, record: &R) -> Result<(), String>;
+    fn put(&self, record: &R) -> Result<(), BookError>;
 
     /// Writes an answer to an open record, and returns the record. Of several callers, in any process, exactly one succeeds.
     fn write_answer(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError>;
 
     /// Removes a record and returns it. Of several callers exactly one gets it.
-    fn take(&self, id: &str) -> Result<Option<R>, String>;
+    fn take(&self, id: &str) -> Result<Option<R>, BookError>;
 
     /// Takes a record whose answer is used, and puts back the part that counts again. Returns the original record, to exactly one of
     /// several callers.
-    fn use_up(&self, id: &str) -> Result<Option<R>, String> {
+    fn use_up(&self, id: &str) -> Result<Option<R>, BookError> {
         let Some(record) = self.take(id)? else { return Ok(None) };
         if let Some(kept) = record.clone().after_use() {
             // If it cannot be stored, a person is asked again.
@@ -117,12 +128,12 @@ pub trait InquiryBook<R: Inquiry>: Send + Sync {
     }
 
     /// Removes a record. Returns true to exactly one of several callers.
-    fn remove(&self, id: &str) -> Result<bool, String> {
+    fn remove(&self, id: &str) -> Result<bool, BookError> {
         Ok(self.take(id)?.is_some())
     }
 
     /// Changes a record in the book while no other caller can. Returns whether it is there.
-    fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, String> {
+    fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, BookError> {
         let Some(mut record) = self.take(id)? else { return Ok(false) };
         change(&mut record);
         self.put(&record).map(|()| true)
@@ -132,13 +143,13 @@ pub trait InquiryBook<R: Inquiry>: Send + Sync {
     fn version(&self) -> u64;
 
     /// Marks a record as waited for until the guard is dropped or the process ends in any way.
-    fn hold(&self, id: &str) -> Result<WaitGuard, String>;
+    fn hold(&self, id: &str) -> Result<WaitGuard, BookError>;
 
     /// Returns whether a living process waits for the record.
-    fn is_held(&self, id: &str) -> Result<bool, String>;
+    fn is_held(&self, id: &str) -> Result<bool, BookError>;
 
     /// Marks a record like [`InquiryBook::hold`], or returns `None` if it is marked already.
-    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
+    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, BookError> {
         if self.is_held(id)? { Ok(None) } else { self.hold(id).map(Some) }
     }
 }
@@ -152,7 +163,7 @@ pub trait InquiryBook<R: Inquiry>: Send + Sync {
 /// assert!(book.is_held("a1")?);
 /// drop(held);
 /// assert!(!book.is_held("a1")?);
-/// # Ok::<(), String>(())
+/// # Ok::<(), windlass_core::BookError>(())
 /// ```
 #[must_use]
 pub struct WaitGuard(
@@ -192,11 +203,11 @@ impl<R> Default for MemoryBook<R> {
 }
 
 impl<R: Inquiry> InquiryBook<R> for MemoryBook<R> {
-    fn list(&self) -> Result<Vec<R>, String> {
+    fn list(&self) -> Result<Vec<R>, BookError> {
         Ok(self.0.lock().records.clone())
     }
 
-    fn put(&self, record: &R) -> Result<(), String> {
+    fn put(&self, record: &R) -> Result<(), BookError> {
         let mut kept = self.0.lock();
         let now = record.asked();
         kept.records.retain(|one| one.id() != record.id() && !one.is_outdated(now));
@@ -215,14 +226,14 @@ impl<R: Inquiry> InquiryBook<R> for MemoryBook<R> {
         Ok(settled)
     }
 
-    fn take(&self, id: &str) -> Result<Option<R>, String> {
+    fn take(&self, id: &str) -> Result<Option<R>, BookError> {
         let mut kept = self.0.lock();
         let Some(at) = kept.records.iter().position(|one| one.id() == id) else { return Ok(None) };
         kept.version += 1;
         Ok(Some(kept.records.remove(at)))
     }
 
-    fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, String> {
+    fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, BookError> {
         let mut kept = self.0.lock();
         let Some(found) = kept.records.iter_mut().find(|one| one.id() == id) else {
             return Ok(false);
@@ -236,16 +247,16 @@ impl<R: Inquiry> InquiryBook<R> for MemoryBook<R> {
         self.0.lock().version
     }
 
-    fn hold(&self, id: &str) -> Result<WaitGuard, String> {
+    fn hold(&self, id: &str) -> Result<WaitGuard, BookError> {
         self.0.lock().held.insert(id.to_owned());
         Ok(WaitGuard::by(MemoryHold { book: self.clone(), id: id.to_owned() }))
     }
 
-    fn is_held(&self, id: &str) -> Result<bool, String> {
+    fn is_held(&self, id: &str) -> Result<bool, BookError> {
         Ok(self.0.lock().held.contains(id))
     }
 
-    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
+    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, BookError> {
         let is_new = self.0.lock().held.insert(id.to_owned());
         Ok(is_new.then(|| WaitGuard::by(MemoryHold { book: self.clone(), id: id.to_owned() })))
     }

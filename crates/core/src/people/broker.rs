@@ -1,5 +1,6 @@
 //! Routes approvals and questions to the attendants of a session, and turns their answers into grants.
 
+use super::BookError;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -133,19 +134,19 @@ impl Broker {
     }
 
     /// Returns the approvals on record, the oldest first, after recent withdrawals of this process are done.
-    pub(crate) async fn approvals(&self) -> Result<Vec<Approval>, String> {
+    pub(crate) async fn approvals(&self) -> Result<Vec<Approval>, BookError> {
         self.approvals.catch_up().await;
         self.approvals.list().await
     }
 
     /// Returns the questions of tools on record, the oldest first.
-    pub(crate) async fn questions(&self) -> Result<Vec<QuestionRequest>, String> {
+    pub(crate) async fn questions(&self) -> Result<Vec<QuestionRequest>, BookError> {
         self.questions.catch_up().await;
         self.questions.list().await
     }
 
     /// Removes an approval. Returns whether there was one.
-    pub(crate) async fn revoke(&self, id: &ApprovalId) -> Result<bool, String> {
+    pub(crate) async fn revoke(&self, id: &ApprovalId) -> Result<bool, BookError> {
         self.approvals.remove(id.as_str()).await
     }
 
@@ -157,12 +158,12 @@ impl Broker {
 
     /// Claims an approval as soon as no other call, in any process, waits for it or is made from it. Returns the claim, and whether
     /// another call held it before.
-    pub(crate) async fn claim(&self, id: &ApprovalId) -> Result<(WaitGuard, bool), String> {
+    pub(crate) async fn claim(&self, id: &ApprovalId) -> Result<(WaitGuard, bool), BookError> {
         self.approvals.claim(id.as_str()).await
     }
 
     /// Claims an approval, or returns `None` if another call holds it.
-    pub(crate) async fn try_claim(&self, id: &ApprovalId) -> Result<Option<WaitGuard>, String> {
+    pub(crate) async fn try_claim(&self, id: &ApprovalId) -> Result<Option<WaitGuard>, BookError> {
         self.approvals.try_claim(id.as_str()).await
     }
 
@@ -234,13 +235,13 @@ impl Broker {
     }
 
     /// Uses up an answer about changes that are now committed. The rules that it gave stay with the session.
-    pub(crate) async fn use_up_held(&self, id: &ApprovalId) -> Result<(), String> {
+    pub(crate) async fn use_up_held(&self, id: &ApprovalId) -> Result<(), BookError> {
         let id = id.clone();
         self.approvals.change(move |book| book.use_up(id.as_str())).await.map(drop)
     }
 
     /// Reopens an approval whose answer could not be carried out. Returns whether it is on record.
-    pub(crate) async fn reopen(&self, id: &ApprovalId) -> Result<bool, String> {
+    pub(crate) async fn reopen(&self, id: &ApprovalId) -> Result<bool, BookError> {
         let id = id.clone();
         let reopen =
             move |book: &dyn InquiryBook<Approval>| book.update(id.as_str(), &mut Approval::reopen);
@@ -248,7 +249,7 @@ impl Broker {
     }
 
     /// Notes that the call of a remembered answer was made. Usually it was noted before, which is found without waiting for the lock.
-    pub(crate) async fn mark_made(&self, id: &ApprovalId) -> Result<bool, String> {
+    pub(crate) async fn mark_made(&self, id: &ApprovalId) -> Result<bool, BookError> {
         let all = self.approvals.list().await?;
         let Some(found) = all.into_iter().find(|one| one.id == *id) else { return Ok(false) };
         if found.input.is_none() {
@@ -575,7 +576,7 @@ fn earlier_refusal(id: &ApprovalId, why: &str) -> String {
 }
 
 /// Turns the result of using an answer up into an error if another call has it.
-fn check_used(id: &ApprovalId, is_used: Result<bool, String>) -> Result<(), ToolError> {
+fn check_used(id: &ApprovalId, is_used: Result<bool, BookError>) -> Result<(), ToolError> {
     match is_used {
         Ok(true) => Ok(()),
         Ok(false) => Err(ToolError::denied(format!(

@@ -1,5 +1,6 @@
 //! Puts a question on record, and waits for the first answer: from an attendant, or from another process through the record.
 
+use super::BookError;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -65,28 +66,28 @@ impl<R: Inquiry> Desk<R> {
     }
 
     /// Returns all records, the oldest first.
-    pub(super) async fn list(&self) -> Result<Vec<R>, String> {
+    pub(super) async fn list(&self) -> Result<Vec<R>, BookError> {
         self.worker.read(|book| book.list()).await.flatten()
     }
 
     /// Reads the book without waiting for its lock.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&dyn InquiryBook<R>) -> Result<T, String> + Send + 'static,
-    ) -> Result<T, String> {
+        read: impl FnOnce(&dyn InquiryBook<R>) -> Result<T, BookError> + Send + 'static,
+    ) -> Result<T, BookError> {
         self.worker.read(read).await.flatten()
     }
 
     /// Changes the book.
     pub(super) async fn change<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&dyn InquiryBook<R>) -> Result<T, String> + Send + 'static,
-    ) -> Result<T, String> {
+        change: impl FnOnce(&dyn InquiryBook<R>) -> Result<T, BookError> + Send + 'static,
+    ) -> Result<T, BookError> {
         self.worker.change(change).await.flatten()
     }
 
     /// Removes a record, and wakes the call that waits for it.
-    pub(super) async fn remove(&self, id: &str) -> Result<bool, String> {
+    pub(super) async fn remove(&self, id: &str) -> Result<bool, BookError> {
         let key = id.to_owned();
         let removed = self.change(move |book| book.remove(&key)).await;
         self.watcher.wake(id);
@@ -127,7 +128,7 @@ impl<R: Inquiry> Desk<R> {
     }
 
     /// Marks a record as waited for as soon as no other call does. Returns the mark, and whether another call had it before.
-    pub(super) async fn claim(&self, id: &str) -> Result<(WaitGuard, bool), String> {
+    pub(super) async fn claim(&self, id: &str) -> Result<(WaitGuard, bool), BookError> {
         let mut was_held = false;
         loop {
             if let Some(held) = self.try_claim(id).await? {
@@ -139,7 +140,7 @@ impl<R: Inquiry> Desk<R> {
     }
 
     /// Marks a record as waited for, or returns `None` if another call does.
-    pub(super) async fn try_claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
+    pub(super) async fn try_claim(&self, id: &str) -> Result<Option<WaitGuard>, BookError> {
         let id = id.to_owned();
         self.change(move |book| book.claim(&id)).await
     }
@@ -165,7 +166,7 @@ impl<R: Inquiry> Desk<R> {
         }
         // After a failure of the book, dropping `open` withdraws the question.
         open.is_awaited = waited.is_err();
-        waited.unwrap_or_else(|why| WaitResult::Unavailable(vec![why]))
+        waited.unwrap_or_else(|why| WaitResult::Unavailable(vec![why.to_string()]))
     }
 
     /// Waits for a reply of an attendant, an answer in the book, or the expiry.
@@ -175,7 +176,7 @@ impl<R: Inquiry> Desk<R> {
         expires: SystemTime,
         mut begin: impl FnMut() -> Vec<AskFuture<R::Answer>>,
         mut arrivals: watch::Receiver<u64>,
-    ) -> Result<WaitResult<R>, String> {
+    ) -> Result<WaitResult<R>, BookError> {
         let expired = tokio::time::sleep(expires.duration_since(self.now()).unwrap_or_default());
         tokio::pin!(expired);
         let mut asked: FuturesUnordered<_> = begin().into_iter().collect();
@@ -220,7 +221,10 @@ impl<R: Inquiry> Desk<R> {
     }
 
     /// Checks if the record was answered or removed.
-    async fn check_answer(&self, open: &OpenInquiry<R>) -> Result<Option<WaitResult<R>>, String> {
+    async fn check_answer(
+        &self,
+        open: &OpenInquiry<R>,
+    ) -> Result<Option<WaitResult<R>>, BookError> {
         let now = self.now();
         open.with_record(move |entry| entry.check_answer(now)).await
     }
@@ -231,7 +235,7 @@ impl<R: Inquiry> Desk<R> {
         open: &OpenInquiry<R>,
         answer: R::Answer,
         unavailable: &mut Vec<String>,
-    ) -> Result<Option<WaitResult<R>>, String> {
+    ) -> Result<Option<WaitResult<R>>, BookError> {
         let now = self.now();
         let (waited, settled) =
             open.with_record(move |entry| entry.write_answer(answer, now)).await?;
@@ -281,7 +285,7 @@ impl<R: Inquiry> OpenInquiry<R> {
     async fn with_record<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut AwaitedRecord<R>) -> T + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, BookError> {
         let entry = self.entry.clone();
         self.worker.change(move |_| work(&mut entry.lock())).await
     }

@@ -4,6 +4,7 @@
 //! programs. A call that differs in any of these asks again. Paths in the workspace count relative to it, so that an answer that always
 //! counts also covers the same call in another workspace.
 
+use super::BookError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -355,7 +356,7 @@ impl AnswerQuery {
 pub(super) fn find_answers(
     book: &dyn InquiryBook<Approval>,
     query: &AnswerQuery,
-) -> Result<Vec<Approval>, String> {
+) -> Result<Vec<Approval>, BookError> {
     let mut found: Vec<Approval> = book.list()?;
     found.retain(|one| one.matches(query));
     found.sort_by_key(|one| one.settled == ApprovalState::Allowed);

@@ -3,6 +3,7 @@
 //! One thread for each book makes the changes, in the order in which they were requested: a lock that another process holds stops that
 //! thread alone, however many questions wait. Reads take no lock, and so do not wait for changes.
 
+use super::BookError;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -47,7 +48,7 @@ impl<R: Inquiry> BookWorker<R> {
     pub(super) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn InquiryBook<R>) -> T + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, BookError> {
         let book = self.book.clone();
         let reading = tokio::task::spawn_blocking(move || read(&*book));
         reading.await.map_err(|_| book_panicked())
@@ -57,7 +58,7 @@ impl<R: Inquiry> BookWorker<R> {
     pub(super) async fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&dyn InquiryBook<R>) -> T + Send + 'static,
-    ) -> Result<T, String> {
+    ) -> Result<T, BookError> {
         let (sender, changed) = oneshot::channel();
         self.queue_change(move |book| drop(sender.send(change(book))));
         changed.await.map_err(|_| book_panicked())
@@ -104,8 +105,8 @@ impl Drop for QueueRunner {
 }
 
 /// Returns the error text for a book that panicked.
-fn book_panicked() -> String {
-    "the book of questions and answers failed with a panic".to_owned()
+fn book_panicked() -> BookError {
+    BookError("the book of questions and answers failed with a panic".to_owned())
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, AnswerError, Approval, ApprovalRequest, Attendant, AttendantReply, BoxFuture,
-    EffectKinds, Effects, EventAttendant, EventKind, Inquiry, InquiryBook, InquiryState,
+    Answer, AnswerError, Approval, ApprovalRequest, Attendant, AttendantReply, BookError,
+    BoxFuture, EffectKinds, Effects, EventAttendant, EventKind, Inquiry, InquiryBook, InquiryState,
     MemoryBook, Mode, Outcome, Output, Overrides, Policy, Predicate, Principal, Question,
     QuestionAnswer, QuestionRequest, Scope, Selection, Session, SessionId, ToolCall, WaitGuard,
 };
@@ -443,25 +443,25 @@ async fn edited_approval_is_not_remembered_for_the_original_call() {
 struct FullBook;
 
 impl InquiryBook<Approval> for FullBook {
-    fn list(&self) -> Result<Vec<Approval>, String> {
+    fn list(&self) -> Result<Vec<Approval>, BookError> {
         Ok(Vec::new())
     }
-    fn put(&self, _: &Approval) -> Result<(), String> {
-        Err("the disk is full".into())
+    fn put(&self, _: &Approval) -> Result<(), BookError> {
+        Err(BookError("the disk is full".into()))
     }
     fn write_answer(&self, _: &str, _: Answer, _: SystemTime) -> Result<Approval, AnswerError> {
         Err(AnswerError::Unknown)
     }
-    fn take(&self, _: &str) -> Result<Option<Approval>, String> {
+    fn take(&self, _: &str) -> Result<Option<Approval>, BookError> {
         Ok(None)
     }
     fn version(&self) -> u64 {
         0
     }
-    fn hold(&self, _: &str) -> Result<WaitGuard, String> {
+    fn hold(&self, _: &str) -> Result<WaitGuard, BookError> {
         Ok(WaitGuard::by(()))
     }
-    fn is_held(&self, _: &str) -> Result<bool, String> {
+    fn is_held(&self, _: &str) -> Result<bool, BookError> {
         Ok(false)
     }
 }

@@ -8,9 +8,9 @@ use serde_json::json;
 use windlass_core::testing::{MemoryJournal, MockTool};
 use windlass_core::{
     Answer, AnswerError, Approval, ApprovalId, ApprovalRequest, Attendant, AttendantReply,
-    BoxFuture, CallResult, EffectKinds, Effects, InquiryBook, Journal, JournalError, MemoryBook,
-    Mode, Outcome, Output, Policy, Record, RecordKind, RecordReceipt, Scope, Session, SessionId,
-    ToolCall, WaitGuard,
+    BookError, BoxFuture, CallResult, EffectKinds, Effects, InquiryBook, Journal, JournalError,
+    MemoryBook, Mode, Outcome, Output, Policy, Record, RecordKind, RecordReceipt, Scope, Session,
+    SessionId, ToolCall, WaitGuard,
 };
 
 use crate::support::Setup;
@@ -25,10 +25,10 @@ impl RemainingSteps {
     }
 
     /// Counts one operation; an error once the process is dead.
-    fn step(&self) -> Result<(), String> {
+    fn step(&self) -> Result<(), BookError> {
         let left =
             self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        left.map(drop).map_err(|_| "killed".to_owned())
+        left.map(drop).map_err(|_| BookError("killed".to_owned()))
     }
 
     fn is_over(&self) -> bool {
@@ -40,10 +40,10 @@ impl RemainingSteps {
 struct MortalBook(Arc<MemoryBook<Approval>>, RemainingSteps);
 
 impl InquiryBook<Approval> for MortalBook {
-    fn list(&self) -> Result<Vec<Approval>, String> {
+    fn list(&self) -> Result<Vec<Approval>, BookError> {
         self.0.list()
     }
-    fn put(&self, record: &Approval) -> Result<(), String> {
+    fn put(&self, record: &Approval) -> Result<(), BookError> {
         self.1.step().and_then(|()| self.0.put(record))
     }
     fn write_answer(
@@ -55,22 +55,22 @@ impl InquiryBook<Approval> for MortalBook {
         self.1.step().map_err(AnswerError::Record)?;
         self.0.write_answer(id, answer, now)
     }
-    fn take(&self, id: &str) -> Result<Option<Approval>, String> {
+    fn take(&self, id: &str) -> Result<Option<Approval>, BookError> {
         self.1.step().and_then(|()| self.0.take(id))
     }
-    fn update(&self, id: &str, change: &mut dyn FnMut(&mut Approval)) -> Result<bool, String> {
+    fn update(&self, id: &str, change: &mut dyn FnMut(&mut Approval)) -> Result<bool, BookError> {
         self.1.step().and_then(|()| self.0.update(id, change))
     }
     fn version(&self) -> u64 {
         InquiryBook::<Approval>::version(&*self.0)
     }
-    fn hold(&self, id: &str) -> Result<WaitGuard, String> {
+    fn hold(&self, id: &str) -> Result<WaitGuard, BookError> {
         self.0.hold(id)
     }
-    fn is_held(&self, id: &str) -> Result<bool, String> {
+    fn is_held(&self, id: &str) -> Result<bool, BookError> {
         self.0.is_held(id)
     }
-    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
+    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, BookError> {
         self.0.claim(id)
     }
 }
@@ -82,7 +82,7 @@ impl Journal for MortalJournal {
     fn append(&self, record: Record) -> BoxFuture<'static, Result<RecordReceipt, JournalError>> {
         match self.1.step() {
             Ok(()) => self.0.append(record),
-            Err(why) => Box::pin(std::future::ready(Err(JournalError(why)))),
+            Err(why) => Box::pin(std::future::ready(Err(JournalError(why.to_string())))),
         }
     }
 }

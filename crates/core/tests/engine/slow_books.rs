@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::join_all;
 use serde_json::json;
 use windlass_core::{
-    Answer, AnswerError, Approval, EffectKinds, Effects, EventAttendant, Inquiry as _, InquiryBook,
-    MemoryBook, Mode, Outcome, Policy, Scope, ToolCall, WaitGuard,
+    Answer, AnswerError, Approval, BookError, EffectKinds, Effects, EventAttendant, Inquiry as _,
+    InquiryBook, MemoryBook, Mode, Outcome, Policy, Scope, ToolCall, WaitGuard,
 };
 
 use crate::support::{Setup, call, echo, path_of, says};
@@ -44,11 +44,11 @@ impl LockedBook {
 }
 
 impl InquiryBook<Approval> for LockedBook {
-    fn list(&self) -> Result<Vec<Approval>, String> {
+    fn list(&self) -> Result<Vec<Approval>, BookError> {
         self.lists.fetch_add(1, Ordering::SeqCst);
         self.book.list()
     }
-    fn put(&self, record: &Approval) -> Result<(), String> {
+    fn put(&self, record: &Approval) -> Result<(), BookError> {
         self.wait_for_lock().put(record)
     }
     fn write_answer(
@@ -59,16 +59,16 @@ impl InquiryBook<Approval> for LockedBook {
     ) -> Result<Approval, AnswerError> {
         self.wait_for_lock().write_answer(id, answer, now)
     }
-    fn take(&self, id: &str) -> Result<Option<Approval>, String> {
+    fn take(&self, id: &str) -> Result<Option<Approval>, BookError> {
         self.wait_for_lock().take(id)
     }
     fn version(&self) -> u64 {
         InquiryBook::<Approval>::version(&self.book)
     }
-    fn hold(&self, id: &str) -> Result<WaitGuard, String> {
+    fn hold(&self, id: &str) -> Result<WaitGuard, BookError> {
         self.book.hold(id)
     }
-    fn is_held(&self, id: &str) -> Result<bool, String> {
+    fn is_held(&self, id: &str) -> Result<bool, BookError> {
         self.book.is_held(id)
     }
 }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use serde_json::json;
 use windlass::files::OpenedContent;
-use windlass::people::{ApprovalFile, Attendant, AttendantReply};
+use windlass::people::{ApprovalFile, Attendant, AttendantReply, BookError};
 use windlass::{Mode, Outcome, Undo};
 use windlass_core::{
     Answer, AnswerError, Approval, ApprovalId, ApprovalRequest, ApprovalState, BoxFuture, CallId,
@@ -106,11 +106,11 @@ impl PendingCheckpoint for KilledPending<'_> {
 struct KilledBook(ApprovalFile, StateCopier);
 
 impl InquiryBook<Approval> for KilledBook {
-    fn list(&self) -> Result<Vec<Approval>, String> {
+    fn list(&self) -> Result<Vec<Approval>, BookError> {
         self.0.list()
     }
 
-    fn put(&self, record: &Approval) -> Result<(), String> {
+    fn put(&self, record: &Approval) -> Result<(), BookError> {
         self.0.put(record)
     }
 
@@ -126,14 +126,14 @@ impl InquiryBook<Approval> for KilledBook {
         settled
     }
 
-    fn take(&self, id: &str) -> Result<Option<Approval>, String> {
+    fn take(&self, id: &str) -> Result<Option<Approval>, BookError> {
         self.1.reach(KillMoment::BeforeUse);
         let taken = self.0.take(id);
         self.1.reach(KillMoment::AfterUse);
         taken
     }
 
-    fn update(&self, id: &str, change: &mut dyn FnMut(&mut Approval)) -> Result<bool, String> {
+    fn update(&self, id: &str, change: &mut dyn FnMut(&mut Approval)) -> Result<bool, BookError> {
         self.0.update(id, change)
     }
 
@@ -141,15 +141,15 @@ impl InquiryBook<Approval> for KilledBook {
         InquiryBook::<Approval>::version(&self.0)
     }
 
-    fn hold(&self, id: &str) -> Result<WaitGuard, String> {
+    fn hold(&self, id: &str) -> Result<WaitGuard, BookError> {
         self.0.hold(id)
     }
 
-    fn is_held(&self, id: &str) -> Result<bool, String> {
+    fn is_held(&self, id: &str) -> Result<bool, BookError> {
         self.0.is_held(id)
     }
 
-    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, String> {
+    fn claim(&self, id: &str) -> Result<Option<WaitGuard>, BookError> {
         self.0.claim(id)
     }
 }
