@@ -109,7 +109,7 @@ pub(crate) fn people(global: &Global) -> People {
         return People::Beforehand;
     }
     let person = Person::at_terminal(Paint::of(global));
-    person.map_or(People::Nobody, |person| People::Attendant(Arc::new(person)))
+    person.map_or(People::NoAttendant, |person| People::Attendant(Arc::new(person)))
 }
 
 /// Returns the options of a new session: tools, role, proposals.

@@ -149,7 +149,7 @@ impl JobEnd {
 ///
 /// ```
 /// use windlass_core::{ChangeKind, ProgramChangeReport};
-/// let changed = ProgramChangeReport { paths: vec![("/w/a.rs".into(), ChangeKind::Changed)], ..Changed::default() };
+/// let changed = ProgramChangeReport { paths: vec![("/w/a.rs".into(), ChangeKind::Changed)], ..ProgramChangeReport::default() };
 /// let letters: String = changed.paths.iter().map(|(_, kind)| kind.letter()).collect();
 /// assert_eq!(letters, "M");
 /// ```

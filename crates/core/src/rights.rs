@@ -14,8 +14,8 @@ use crate::{
 ///
 /// ```
 /// use windlass_core::{SessionLimits, Mode, Predicate, Rights};
-/// let parent = Rights::all().narrow(SessionLimits { mode: Some(Mode::Plan), ..Limits::default() });
-/// let child = parent.narrow(SessionLimits { mode: Some(Mode::Yolo), ..Limits::default() });
+/// let parent = Rights::all().narrow(SessionLimits { mode: Some(Mode::Plan), ..SessionLimits::default() });
+/// let child = parent.narrow(SessionLimits { mode: Some(Mode::Yolo), ..SessionLimits::default() });
 /// assert_eq!(child.modes().collect::<Vec<_>>(), [Mode::Plan, Mode::Yolo], "both bind, so the stricter one counts");
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -36,7 +36,7 @@ pub struct Rights {
 ///     tools: Predicate::allow(["read", "grep", "bash"]),
 ///     sandbox: Some(SandboxLevel::ReadOnly),
 ///     net: Some(NetworkAccess::None),
-///     ..Limits::default()
+///     ..SessionLimits::default()
 /// };
 /// # drop(reviewer);
 /// ```

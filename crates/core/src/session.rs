@@ -89,7 +89,7 @@ impl Session {
     /// ```
     /// use windlass_core::{SessionLimits, Mode, Overrides, Predicate, Session, SessionId};
     /// let parent = Session::new(SessionId::new("s1")).narrow(Predicate::allow(["read", "write"]));
-    /// let limits = SessionLimits { mode: Some(Mode::Plan), ..Limits::default() };
+    /// let limits = SessionLimits { mode: Some(Mode::Plan), ..SessionLimits::default() };
     /// let child = parent.child(SessionId::new("s2"), limits, &Overrides::default());
     /// assert_eq!(child.rights().modes().collect::<Vec<_>>(), [Mode::Plan]);
     /// ```

@@ -16,7 +16,7 @@ use super::{HookMatcher, Pin};
 /// let text = "[[hooks]]\nevent = \"pre_tool\"\ncommand = [\"./check.sh\"]\nmatch = { tool = \"bash\" }\n";
 /// let file = HookFile { path: "config.toml".into(), text: text.into(), author: Author::Person, shape: HookShape::Windlass };
 /// let (hooks, warnings) = file.read();
-/// assert_eq!((hooks.len(), hooks[0].moment, warnings.len()), (1, HookPoint::PreTool, 0));
+/// assert_eq!((hooks.len(), hooks[0].point, warnings.len()), (1, HookPoint::PreTool, 0));
 /// assert_eq!(hooks[0].command.to_string(), "./check.sh");
 /// ```
 #[derive(Debug, Clone)]

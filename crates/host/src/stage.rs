@@ -82,7 +82,7 @@ pub(crate) enum ModeChange {
 /// # let ground = tempfile::tempdir()?;
 /// # let state = ground.path();
 /// use windlass_host::Stage;
-/// let stage = StageStorage::create(&state.join("stages"))?;
+/// let stage = Stage::create(&state.join("stages"))?;
 /// assert!(stage.upper().is_dir() && stage.work().is_dir());
 /// let upper = stage.upper().to_owned();
 /// drop(stage);

@@ -29,7 +29,7 @@ use crate::{HubError, HubSettings, Workspace, secrets};
 /// # let (workspace, state) = (folder.path().join("work"), folder.path().join("state"));
 /// # std::fs::create_dir(&workspace).unwrap();
 /// let overrides = ConfigOverrides { mode: Some(Mode::Auto), ..ConfigOverrides::default() };
-/// let hub = Hub::new(HubSettings { overrides, ..Settings::new(state) });
+/// let hub = Hub::new(HubSettings { overrides, ..HubSettings::new(state) });
 /// let open = hub.open(&workspace)?;
 /// assert!(Arc::ptr_eq(&open, &hub.open(&workspace)?), "a workspace has one running engine");
 /// let session = open.session(SessionOptions::default())?;

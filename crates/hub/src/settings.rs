@@ -17,7 +17,7 @@ use windlass::tool::{Predicate, Role};
 /// use windlass::Mode;
 /// use windlass_hub::{ConfigOverrides, People, HubSettings};
 /// let overrides = ConfigOverrides { mode: Some(Mode::Plan), ..ConfigOverrides::default() };
-/// let settings = HubSettings { overrides, people: People::Nobody, ..Settings::new("/var/lib/agent") };
+/// let settings = HubSettings { overrides, people: People::NoAttendant, ..HubSettings::new("/var/lib/agent") };
 /// assert!(settings.places.home.is_none(), "a library does not look for directories itself");
 /// ```
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl HubSettings {
             places: Places::default(),
             config_file: None,
             overrides: ConfigOverrides::default(),
-            people: People::Nobody,
+            people: People::NoAttendant,
             recording: Recording::Whole,
             on_warning: OnWarning::default(),
         }
@@ -132,7 +132,7 @@ pub struct ConfigOverrides {
 #[derive(Clone)]
 pub enum People {
     /// No person: a call that needs an answer is denied.
-    Nobody,
+    NoAttendant,
     /// No person, because one has approved everything in advance. Denied calls stay denied.
     Beforehand,
     /// The people at this front door.
@@ -142,7 +142,7 @@ pub enum People {
 impl fmt::Debug for People {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Nobody => "Nobody",
+            Self::NoAttendant => "NoAttendant",
             Self::Beforehand => "Beforehand",
             Self::Attendant(_) => "Attendant",
         })

@@ -321,7 +321,7 @@ fn with_programs(
 fn with_people(builder: Builder, settings: &HubSettings) -> Builder {
     let (people, on_warning) = (settings.people.clone(), settings.on_warning.clone());
     let builder = builder.configure(|engine| match people {
-        People::Nobody => engine,
+        People::NoAttendant => engine,
         People::Beforehand => engine.approve_beforehand(),
         People::Attendant(attendant) => engine.shared_attendant(attendant),
     });

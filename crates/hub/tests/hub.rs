@@ -208,7 +208,7 @@ async fn layers_apply_in_order_and_a_workspace_needs_trust() {
 #[tokio::test]
 async fn people_are_asked_as_the_settings_say() {
     for (people, expected) in [
-        (People::Nobody, Outcome::Denied),
+        (People::NoAttendant, Outcome::Denied),
         (People::Beforehand, Outcome::Ok),
         (People::Attendant(Arc::new(|_: &windlass::people::ApprovalRequest| true)), Outcome::Ok),
         (

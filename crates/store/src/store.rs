@@ -50,7 +50,7 @@ pub struct StoreSettings {
 /// use windlass_store::{DrainAtClose, StoreSettings, Store};
 /// # let dir = tempfile::tempdir()?;
 /// # let state = dir.path();
-/// let settings = StoreSettings { drain_at_close: DrainAtClose::WhenLarge, ..Settings::default() };
+/// let settings = StoreSettings { drain_at_close: DrainAtClose::WhenLarge, ..StoreSettings::default() };
 /// let store = Store::open_with(state, settings)?;
 /// # drop(store);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -200,7 +200,7 @@
 //! let limits = SessionLimits {
 //!     tools: Predicate::allow(["read", "grep", "bash"]),
 //!     sandbox: Some(SandboxLevel::ReadOnly),
-//!     ..Limits::default()
+//!     ..SessionLimits::default()
 //! };
 //! let reviewer = windlass.child_session(&session, limits);
 //! let names: Vec<_> = windlass.tools(&reviewer).await.into_iter().map(|tool| tool.name).collect();
@@ -443,7 +443,7 @@ impl Windlass {
     /// # let folder = tempfile::tempdir().unwrap();
     /// let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).build()?;
     /// let parent = windlass.new_session();
-    /// let child = windlass.child_session(&parent, SessionLimits { mode: Some(Mode::Plan), ..Limits::default() });
+    /// let child = windlass.child_session(&parent, SessionLimits { mode: Some(Mode::Plan), ..SessionLimits::default() });
     /// let write = ToolCall::new("write", serde_json::json!({"path": "a.txt", "content": "a\n"}));
     /// assert_eq!(windlass.call(&child, write.clone()).await.outcome, Outcome::Denied);
     /// assert_eq!(windlass.call(&parent, write).await.outcome, Outcome::Ok);

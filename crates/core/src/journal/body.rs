@@ -53,7 +53,7 @@ pub struct CallStarted<'a> {
 ///
 /// ```
 /// use windlass_core::ModelCallPosition;
-/// let made = ModelCallPosition { tool_use_id: Some("toolu_1".into()), ..ModelCall::default() };
+/// let made = ModelCallPosition { tool_use_id: Some("toolu_1".into()), ..ModelCallPosition::default() };
 /// assert_eq!(serde_json::to_string(&made)?, r#"{"tool_use_id":"toolu_1"}"#);
 /// # Ok::<(), serde_json::Error>(())
 /// ```

@@ -104,7 +104,7 @@ impl fmt::Display for ApprovalState {
 /// use windlass_core::{Approval, InquiryBook, MemoryBook, ApprovalState};
 /// # use windlass_core::{ApprovalId, ContentHash, Scope, SessionId};
 /// # let approval = Approval {
-/// #     id: ApprovalId::new("a1"), call: None, subject: ContentHash::of(b"make"), settled: Settled::Pending, scope: Scope::Once,
+/// #     id: ApprovalId::new("a1"), call: None, subject: ContentHash::of(b"make"), settled: ApprovalState::Pending, scope: Scope::Once,
 /// #     session: SessionId::new("s1"), workspace: "/w".into(), tool: "bash".into(),
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
 /// #     asker: Default::default(), directory: None, expires: None, who: None, reason: None, edited: None,
@@ -113,10 +113,10 @@ impl fmt::Display for ApprovalState {
 /// # };
 /// let book = MemoryBook::default();
 /// book.put(&approval)?;
-/// assert_eq!(book.list()?[0].settled, Settled::Pending);
+/// assert_eq!(book.list()?[0].settled, ApprovalState::Pending);
 /// assert!(book.remove(approval.id.as_str())?, "it can be used once");
 /// assert!(!book.remove(approval.id.as_str())?);
-/// # Ok::<(), String>(())
+/// # Ok::<(), windlass_core::BookError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {

@@ -20,7 +20,7 @@ use crate::{Effect, Effects, Files, PathPattern, below_session_tmp};
 /// let before = policy.decide_in("web_fetch", fetch(), workspace, &DecisionContext::default());
 /// assert_eq!(before.decision(), Decision::Allow);
 ///
-/// let untrusted = DecisionContext { untrusted: Some("https://example.org".into()), ..Situation::default() };
+/// let untrusted = DecisionContext { untrusted: Some("https://example.org".into()), ..DecisionContext::default() };
 /// let after = policy.decide_in("web_fetch", fetch(), workspace, &untrusted);
 /// assert_eq!(after.decision(), Decision::Ask);
 /// # Ok::<(), windlass_core::RuleError>(())

@@ -1,7 +1,7 @@
 //! Moves the changes of build directories, or of directories beside the workspace, from a stage to their place, without history.
 //!
 //! New objects move by rename: a tree of 30,000 files costs as much as one file. Each step can be repeated, so the next process finishes an
-//! interrupted merge (see [`StageStorage::sweep`](super::StageStorage::sweep)).
+//! interrupted merge (see [`Stage::sweep`](super::Stage::sweep)).
 //!
 //! Both sides are reached by handles, without following links, because a program that runs meanwhile could replace a directory of the
 //! workspace by a link.

@@ -45,15 +45,15 @@ pub struct Delta {
 
 /// Compares a stage with the workspace over which it was mounted (with the option `userxattr`), once no process uses it any more.
 ///
-/// An object with a time stamp later than `since`, in nanoseconds since 1970, was changed by another program: see [`StageStorage::created`].
+/// An object with a time stamp later than `since`, in nanoseconds since 1970, was changed by another program: see [`Stage::created`].
 /// `names` are the names of build directories.
 ///
 /// ```
-/// use windlass_host::{StageStorage, delta};
+/// use windlass_host::{Stage, delta};
 /// # let ground = tempfile::tempdir()?;
 /// # let (state, workspace) = (ground.path().join("state"), ground.path().join("workspace"));
 /// # std::fs::create_dir(&workspace)?;
-/// let stage = StageStorage::create(&state)?;
+/// let stage = Stage::create(&state)?;
 /// // A program on the stage does this:
 /// std::fs::write(stage.upper().join("new.txt"), "hello")?;
 ///

@@ -71,7 +71,7 @@ impl fmt::Display for FileReport {
 /// use std::path::Path;
 /// use windlass_tools::diff::{DiffFormat, FileVersion, render_file};
 ///
-/// let old = FileVersion { mode: Some(0o644), ..Version::of(Path::new("run"), b"a\n") };
+/// let old = FileVersion { mode: Some(0o644), ..FileVersion::of(Path::new("run"), b"a\n") };
 /// let new = FileVersion { path: Path::new("bin/run"), mode: Some(0o755), ..old };
 /// let headline = |old, new| render_file(old, new, &DiffFormat::plain()).headline;
 /// assert_eq!(headline(Some(&old), Some(&new)), "moved run to bin/run: mode 644 → 755");

@@ -19,7 +19,7 @@ const CHARACTERS_BEFORE_DIFFERENCE: usize = 40;
 /// use windlass_tools::diff::{Diff, DiffFormat, DiffStyle, render};
 ///
 /// let diff = Diff::between("a\n", "b\n");
-/// assert!(!render(&diff, &DiffFormat::of(Style::Plain)).contains('\x1b'));
+/// assert!(!render(&diff, &DiffFormat::of(DiffStyle::Plain)).contains('\x1b'));
 /// assert!(render(&diff, &DiffFormat::of(DiffStyle::Colour)).contains("\x1b[31m-a\x1b[0m"));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

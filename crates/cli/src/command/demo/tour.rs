@@ -129,7 +129,7 @@ impl<'a> Tour<'a> {
 
     /// Opens the sample project without an attendant.
     pub(super) fn open_without_attendant(&self, mode: Mode) -> Result<TourEngine> {
-        self.open(mode, People::Nobody)
+        self.open(mode, People::NoAttendant)
     }
 
     /// Opens the sample project with this attendant.
