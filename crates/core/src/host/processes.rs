@@ -118,7 +118,7 @@ impl fmt::Display for Confinement {
         write!(f, "sandbox {}", self.level)?;
         match self.backend {
             Backend::Landlock if self.level != SandboxLevel::Off => {
-                f.write_str(" by Landlock alone")?
+                f.write_str(" by Landlock alone")?;
             }
             Backend::Auto if self.level != SandboxLevel::Off => f.write_str(" by what there is")?,
             _ => {}
