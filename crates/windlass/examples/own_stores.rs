@@ -1,15 +1,13 @@
-//! A tool that remembers, and a store of your own for what it remembers.
+//! A tool that remembers, and a store of your own for it.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
-
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::state::{MemoryState, StateEntry, StateOwner, StateScope, StateStore};
-use windlass::{
-    Context, EffectKinds, Effects, FunctionTool, Output, ToolCall, ToolError, Windlass,
-};
+use windlass::{Context, EffectKinds, Effects, FunctionTool, Output, ToolCall};
+use windlass::{ToolError, Windlass};
 
 /// Add something to do.
 #[derive(Deserialize, JsonSchema)]
@@ -49,11 +47,11 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let todo = FunctionTool::new("todo", EffectKinds::STATE, |_| Effects::state("todo"), call);
     let folder = tempfile::tempdir()?;
-    let builder = Windlass::builder(folder.path()).tool(todo);
-    let windlass = builder.state_store(Arc::new(TeamStore::default())).build()?;
+    let store = Arc::new(TeamStore::default());
+    let windlass = Windlass::builder(folder.path()).tool(todo).state_store(store).build()?;
     for (text, list) in [("test", r#"["test"]"#), ("release", r#"["test","release"]"#)] {
-        let call = ToolCall::new("todo", json!({"text": text}));
-        let answer = windlass.call(&windlass.new_session(), call).await;
+        let session = windlass.new_session();
+        let answer = windlass.call(&session, ToolCall::new("todo", json!({"text": text}))).await;
         println!("{}", answer.output.to_text());
         assert_eq!(answer.output.to_text(), list);
     }
