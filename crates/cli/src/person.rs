@@ -13,7 +13,7 @@ use anyhow::Result;
 use tokio::sync::Mutex;
 use windlass::effect::Effect;
 use windlass::people::{
-    Answer, ApprovalRequest, Attendant, AttendantReply, Difference, QuestionAnswer,
+    Answer, ApprovalRequest, Attendant, AttendantReply, CommandEnd, Difference, QuestionAnswer,
     QuestionRequest, Scope,
 };
 use windlass::policy::RiskLevel;
@@ -132,6 +132,9 @@ fn approval_text(request: &ApprovalRequest, difference: &str, paint: Paint) -> S
         let warning = format!("this session has read {}", quote::visible(source));
         add(&mut text, format_args!("{}\n", paint.yellow(&warning)));
     }
+    if let Some(end) = &request.ended {
+        text.push_str(&command_end_text(end, paint));
+    }
     if !difference.is_empty() {
         let title = if request.has_run { "it changed:" } else { "it would change:" };
         add(&mut text, format_args!("{title}\n{difference}"));
@@ -139,6 +142,16 @@ fn approval_text(request: &ApprovalRequest, difference: &str, paint: Paint) -> S
     let asks = quote::visible(&request.by.to_string()).into_owned();
     add(&mut text, format_args!("({asks} asks; {})\n", request.confinement));
     text
+}
+
+/// Returns the exit of a command that has run, and the last lines of its output. Empty if it exited with 0 and printed nothing.
+pub(crate) fn command_end_text(end: &CommandEnd, paint: Paint) -> String {
+    let Some(headline) = end.headline() else { return String::new() };
+    let headline = if end.is_success() { headline } else { paint.yellow(&headline) };
+    if end.last_lines.is_empty() {
+        return format!("{headline}\n");
+    }
+    format!("{headline}\n{}\n", indented(&indented(&visible_lines(&end.last_lines))))
 }
 
 /// Returns the arguments that are shown nowhere else: a command is among the effects, and a file's content in the diff.

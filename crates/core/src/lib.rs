@@ -104,9 +104,9 @@ pub use nearest::{likeness, nearest};
 pub use output::{Content, EmbeddedResource, Metadata, Outcome, Output, ResourceBody};
 pub use people::{
     Answer, AnswerError, Approval, ApprovalRequest, ApprovalState, Attendant,
-    AttendantRegistration, AttendantReply, BuiltChange, EventAttendant, FileChange, HeldDiff,
-    Inquiry, InquiryBook, InquiryState, MemoryBook, Question, QuestionAnswer, QuestionOption,
-    QuestionRequest, Requester, Scope, Selection, WaitGuard,
+    AttendantRegistration, AttendantReply, BuiltChange, CommandEnd, EventAttendant, FileChange,
+    HeldDiff, Inquiry, InquiryBook, InquiryState, MemoryBook, Question, QuestionAnswer,
+    QuestionOption, QuestionRequest, Requester, Scope, Selection, WaitGuard,
 };
 pub use plan::{Planned, PlannedCall, PlannedTool};
 pub use plan_context::PlanContext;
