@@ -21,7 +21,7 @@ use windlass::quote;
 use windlass::tool::BoxFuture;
 use windlass::tool::diff::DiffFormat;
 
-use self::terminal::Terminal;
+use self::terminal::{ReadingEnd, Terminal};
 use crate::terminal::{Paint, add};
 
 /// The attendant that asks at this terminal. It exists only if stderr is a terminal, so that the person sees our output.
@@ -101,7 +101,9 @@ fn approval_question(request: &ApprovalRequest, paint: Paint) -> (String, Vec<Ch
 /// Shows a text at the terminal, even if the output is redirected, and returns whether the person says yes to a question about it.
 pub(crate) fn show_and_ask(text: &str, question: &str) -> Result<bool> {
     let mut terminal = Terminal::open()?;
-    terminal.show(text)?;
+    if matches!(terminal.show(text, &["n"])?, ReadingEnd::Denied(_)) {
+        return Ok(false);
+    }
     let answer = terminal.read_line(question)?;
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
@@ -212,6 +214,13 @@ struct Choice {
     effect: ChoiceEffect,
 }
 
+impl Choice {
+    /// Returns whether the choice denies the call or drops its changes.
+    fn is_denial(&self) -> bool {
+        matches!(&self.effect, ChoiceEffect::Answer(answer) if !answer.is_yes())
+    }
+}
+
 /// The consequence of a choice.
 enum ChoiceEffect {
     /// Answers the approval.
@@ -273,16 +282,24 @@ const MAX_UNCLEAR_ANSWERS: usize = 3;
 /// Shows an approval and reads the answer. An unclear answer is never a yes: the person is asked again, and after `MAX_UNCLEAR_ANSWERS` of
 /// them the answer is no. An empty line is a no, too.
 fn ask(terminal: &mut Terminal, text: &str, choices: &[Choice]) -> Result<Answer> {
-    let mut is_all_shown = terminal.show(text)?;
+    let denials: Vec<&str> =
+        choices.iter().filter(|one| one.is_denial()).map(|one| &*one.key).collect();
+    let mut reading = terminal.show(text, &denials)?;
     let prompt = prompt(choices);
     let mut unclear = 0;
     let mut note = String::new();
     loop {
-        let again = if is_all_shown { "" } else { "[r] show again what was left before its end\n" };
-        let answer = terminal.read_line(&format!("{note}{again}{prompt}"))?.to_lowercase();
+        let answer = match &reading {
+            ReadingEnd::Denied(key) => key.clone(),
+            ReadingEnd::Whole => terminal.read_line(&format!("{note}{prompt}"))?,
+            ReadingEnd::Left => terminal.read_line(&format!(
+                "{note}[r] show again what was left before its end\n{prompt}"
+            ))?,
+        };
+        let answer = answer.to_lowercase();
         note.clear();
-        if answer == "r" && !is_all_shown {
-            is_all_shown = terminal.show(text)?;
+        if answer == "r" && reading == ReadingEnd::Left {
+            reading = terminal.show(text, &denials)?;
             continue;
         }
         let key = match answer.as_str() {
@@ -293,7 +310,10 @@ fn ask(terminal: &mut Terminal, text: &str, choices: &[Choice]) -> Result<Answer
         match choices.iter().find(|one| one.key == key).map(|choice| &choice.effect) {
             Some(ChoiceEffect::Answer(answer)) => return Ok(answer.clone()),
             Some(ChoiceEffect::Show(whole)) => {
-                terminal.show(whole)?;
+                let end = terminal.show(whole, &denials)?;
+                if matches!(end, ReadingEnd::Denied(_)) {
+                    reading = end;
+                }
             }
             None => {
                 unclear += 1;
