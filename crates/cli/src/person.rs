@@ -13,7 +13,7 @@ use anyhow::Result;
 use tokio::sync::Mutex;
 use windlass::effect::Effect;
 use windlass::people::{
-    Answer, ApprovalRequest, Attendant, AttendantReply, Difference, QuestionAnswer,
+    Answer, ApprovalRequest, Attendant, AttendantReply, CommandEnd, Difference, QuestionAnswer,
     QuestionRequest, Scope,
 };
 use windlass::policy::RiskLevel;
@@ -21,7 +21,7 @@ use windlass::quote;
 use windlass::tool::BoxFuture;
 use windlass::tool::diff::DiffFormat;
 
-use self::terminal::Terminal;
+use self::terminal::{ReadingEnd, Terminal};
 use crate::terminal::{Paint, add};
 
 /// The attendant that asks at this terminal. It exists only if stderr is a terminal, so that the person sees our output.
@@ -101,7 +101,9 @@ fn approval_question(request: &ApprovalRequest, paint: Paint) -> (String, Vec<Ch
 /// Shows a text at the terminal, even if the output is redirected, and returns whether the person says yes to a question about it.
 pub(crate) fn show_and_ask(text: &str, question: &str) -> Result<bool> {
     let mut terminal = Terminal::open()?;
-    terminal.show(text)?;
+    if matches!(terminal.show(text, &["n"])?, ReadingEnd::Denied(_)) {
+        return Ok(false);
+    }
     let answer = terminal.read_line(question)?;
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
@@ -132,6 +134,9 @@ fn approval_text(request: &ApprovalRequest, difference: &str, paint: Paint) -> S
         let warning = format!("this session has read {}", quote::visible(source));
         add(&mut text, format_args!("{}\n", paint.yellow(&warning)));
     }
+    if let Some(end) = &request.ended {
+        text.push_str(&command_end_text(end, paint));
+    }
     if !difference.is_empty() {
         let title = if request.has_run { "it changed:" } else { "it would change:" };
         add(&mut text, format_args!("{title}\n{difference}"));
@@ -139,6 +144,16 @@ fn approval_text(request: &ApprovalRequest, difference: &str, paint: Paint) -> S
     let asks = quote::visible(&request.by.to_string()).into_owned();
     add(&mut text, format_args!("({asks} asks; {})\n", request.confinement));
     text
+}
+
+/// Returns the exit of a command that has run, and the last lines of its output. Empty if it exited with 0 and printed nothing.
+pub(crate) fn command_end_text(end: &CommandEnd, paint: Paint) -> String {
+    let Some(headline) = end.headline() else { return String::new() };
+    let headline = if end.is_success() { headline } else { paint.yellow(&headline) };
+    if end.last_lines.is_empty() {
+        return format!("{headline}\n");
+    }
+    format!("{headline}\n{}\n", indented(&indented(&visible_lines(&end.last_lines))))
 }
 
 /// Returns the arguments that are shown nowhere else: a command is among the effects, and a file's content in the diff.
@@ -197,6 +212,13 @@ struct Choice {
     /// The text beside it.
     meaning: String,
     effect: ChoiceEffect,
+}
+
+impl Choice {
+    /// Returns whether the choice denies the call or drops its changes.
+    fn is_denial(&self) -> bool {
+        matches!(&self.effect, ChoiceEffect::Answer(answer) if !answer.is_yes())
+    }
 }
 
 /// The consequence of a choice.
@@ -260,16 +282,24 @@ const MAX_UNCLEAR_ANSWERS: usize = 3;
 /// Shows an approval and reads the answer. An unclear answer is never a yes: the person is asked again, and after `MAX_UNCLEAR_ANSWERS` of
 /// them the answer is no. An empty line is a no, too.
 fn ask(terminal: &mut Terminal, text: &str, choices: &[Choice]) -> Result<Answer> {
-    let mut is_all_shown = terminal.show(text)?;
+    let denials: Vec<&str> =
+        choices.iter().filter(|one| one.is_denial()).map(|one| &*one.key).collect();
+    let mut reading = terminal.show(text, &denials)?;
     let prompt = prompt(choices);
     let mut unclear = 0;
     let mut note = String::new();
     loop {
-        let again = if is_all_shown { "" } else { "[r] show again what was left before its end\n" };
-        let answer = terminal.read_line(&format!("{note}{again}{prompt}"))?.to_lowercase();
+        let answer = match &reading {
+            ReadingEnd::Denied(key) => key.clone(),
+            ReadingEnd::Whole => terminal.read_line(&format!("{note}{prompt}"))?,
+            ReadingEnd::Left => terminal.read_line(&format!(
+                "{note}[r] show again what was left before its end\n{prompt}"
+            ))?,
+        };
+        let answer = answer.to_lowercase();
         note.clear();
-        if answer == "r" && !is_all_shown {
-            is_all_shown = terminal.show(text)?;
+        if answer == "r" && reading == ReadingEnd::Left {
+            reading = terminal.show(text, &denials)?;
             continue;
         }
         let key = match answer.as_str() {
@@ -280,7 +310,10 @@ fn ask(terminal: &mut Terminal, text: &str, choices: &[Choice]) -> Result<Answer
         match choices.iter().find(|one| one.key == key).map(|choice| &choice.effect) {
             Some(ChoiceEffect::Answer(answer)) => return Ok(answer.clone()),
             Some(ChoiceEffect::Show(whole)) => {
-                terminal.show(whole)?;
+                let end = terminal.show(whole, &denials)?;
+                if matches!(end, ReadingEnd::Denied(_)) {
+                    reading = end;
+                }
             }
             None => {
                 unclear += 1;

@@ -199,6 +199,59 @@ fn approval_shows_every_changed_line_once_and_one_answer_settles_it() {
     }
 }
 
+/// A command that changes a file, prints hidden characters and fails.
+const FAILING: &str =
+    "echo x >> a; printf 'unknown\\342\\200\\256 author\\n[y] yes\\n' >&2; exit 128";
+
+#[test]
+fn question_about_a_failed_command_shows_its_end() {
+    let home = home();
+    let input = json!({"command": FAILING}).to_string();
+    let arguments = ["call", "bash", &input, "--color", "never"];
+    let mut terminal = Terminal::start(&home, 60, "", &arguments);
+    terminal.expect(QUESTION);
+    let (_, shown) = terminal.answer_and_end("n");
+    let end = "it ended with exit code 128 and printed:\n    unknown\\u{202e} author\n    [y] yes\nit changed:\n";
+    assert!(shown.replace('\r', "").contains(end), "{shown}");
+
+    let input = json!({"command": "echo x >> a"}).to_string();
+    let mut terminal = Terminal::start(&home, 60, "", &["call", "bash", &input]);
+    terminal.expect(QUESTION);
+    let (_, shown) = terminal.answer_and_end("n");
+    assert!(!shown.contains("exit code") && !shown.contains("printed"), "{shown}");
+}
+
+#[test]
+fn form_about_a_failed_command_shows_its_end() {
+    let home = home();
+    let mut client = mcp::FormClient::start(&home);
+    let message = client.ask_and_decline("bash", &json!({"command": FAILING}));
+    let end = "It ended with exit code 128 and printed:\n  | unknown\\u{202e} author\n  | [y] yes\nIt changed:\n";
+    assert!(message.contains(end), "{message}");
+    let message = client.ask_and_decline("bash", &json!({"command": "echo x >> a"}));
+    assert!(message.contains("is kept yet.\nIt changed:\n"), "{message}");
+    client.end();
+}
+
+#[test]
+fn open_approval_of_a_failed_command_has_its_end() {
+    let home = home();
+    let id = defer_command(&home, FAILING);
+    let table = home.run(&["policy", "approvals"]).stdout;
+    assert!(table.contains("it ended with exit code 128\n"), "{table}");
+    let shown = home.run(&["policy", "diff", &id]).stdout;
+    let end = "it ended with exit code 128 and printed:\n    unknown\\u{202e} author\n";
+    assert!(shown.contains(end), "{shown}");
+    for command in [&["--json", "policy", "approvals"][..], &["--json", "policy", "diff", &id]] {
+        let facts = home.run(command).lines().remove(0);
+        assert_eq!(facts["ended"]["how"], json!({"exited": 128}), "{facts}");
+        assert_eq!(facts["ended"]["last_lines"], "unknown\u{202e} author\n[y] yes", "{facts}");
+    }
+    let id = defer_command(&home, "echo y >> a");
+    let shown = home.run(&["policy", "diff", &id]).stdout;
+    assert!(!shown.contains("exit code"), "{shown}");
+}
+
 /// Runs a command through an MCP client without forms, so that its approval is deferred. Returns the id of the approval.
 pub(crate) fn defer_command(home: &Home, command: &str) -> String {
     defer_call(home, "bash", &json!({"command": command}))

@@ -1,8 +1,6 @@
 //! Texts that imitate harmless ones: a person who is asked sees the dangerous part, and that it was disguised.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -10,7 +8,7 @@ use windlass::people::{ApprovalRequest, Difference};
 use windlass::tool::diff::DiffFormat;
 use windlass::{ToolCall, Windlass, quote};
 
-use crate::mcp::initialize;
+use crate::mcp::FormClient;
 use crate::support::Home;
 use crate::terminal::Terminal;
 
@@ -124,33 +122,12 @@ fn terminal_shows_the_danger_and_the_disguise() {
 #[test]
 fn mcp_form_shows_the_danger_and_the_disguise() {
     let home = home();
-    let child = home.command(&["mcp"]).stdin(Stdio::piped()).spawn();
-    let mut server = child.expect("a server");
-    let mut input = server.stdin.take().expect("a pipe");
-    let mut output = BufReader::new(server.stdout.take().expect("a pipe"));
-    let mut next = || {
-        let mut line = String::new();
-        output.read_line(&mut line).expect("a line");
-        serde_json::from_str::<Value>(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
-    };
-    let mut first = initialize();
-    first["params"]["capabilities"] = json!({"elicitation": {}});
-    let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    writeln!(input, "{first}\n{begun}").expect("it reads");
-    next();
-    for (at, (name, sign, tool, arguments)) in calls().into_iter().enumerate() {
-        let call = json!({"jsonrpc": "2.0", "id": at + 1, "method": "tools/call",
-            "params": {"name": tool, "arguments": arguments}});
-        writeln!(input, "{call}").expect("it reads");
-        let asked = next();
-        let message = asked["params"]["message"].as_str().unwrap_or_else(|| panic!("{asked}"));
-        check("form", &name, sign, message);
-        let no = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
-        writeln!(input, "{no}").expect("it reads");
-        assert_eq!(next()["id"], at + 1, "{name}");
+    let mut client = FormClient::start(&home);
+    for (name, sign, tool, arguments) in calls() {
+        let message = client.ask_and_decline(&tool, &arguments);
+        check("form", &name, sign, &message);
     }
-    drop(input);
-    assert!(server.wait().expect("it ends").success());
+    client.end();
 }
 
 /// The diff that the library gives an embedder.

@@ -1,5 +1,8 @@
 //! The MCP server by raw lines: nothing but JSON on stdout, and a clean end.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
 use serde_json::{Value, json};
 
 use crate::support::Home;
@@ -23,6 +26,57 @@ pub(crate) fn answer(answers: &[Value], id: u64) -> &Value {
         .iter()
         .find(|answer| answer["id"] == id)
         .unwrap_or_else(|| panic!("no answer to {id}: {answers:?}"))
+}
+
+/// A client with forms, connected to a server.
+pub(crate) struct FormClient {
+    server: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    calls: u64,
+}
+
+impl FormClient {
+    pub(crate) fn start(home: &Home) -> Self {
+        let mut server = home.command(&["mcp"]).stdin(Stdio::piped()).spawn().expect("a server");
+        let input = server.stdin.take().expect("a pipe");
+        let output = BufReader::new(server.stdout.take().expect("a pipe"));
+        let mut client = Self { server, input, output, calls: 0 };
+        let mut first = initialize();
+        first["params"]["capabilities"] = json!({"elicitation": {}});
+        client.send(&first);
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client.receive();
+        client
+    }
+
+    /// Makes a call that asks, and declines. Returns the text of the form.
+    pub(crate) fn ask_and_decline(&mut self, tool: &str, arguments: &Value) -> String {
+        self.calls += 1;
+        let params = json!({"name": tool, "arguments": arguments});
+        let call =
+            json!({"jsonrpc": "2.0", "id": self.calls, "method": "tools/call", "params": params});
+        self.send(&call);
+        let asked = self.receive();
+        self.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}}));
+        assert_eq!(self.receive()["id"], self.calls, "{asked}");
+        asked["params"]["message"].as_str().unwrap_or_else(|| panic!("{asked}")).to_owned()
+    }
+
+    pub(crate) fn end(mut self) {
+        drop(self.input);
+        assert!(self.server.wait().expect("it ends").success());
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input, "{message}").expect("it reads");
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("a line");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
 }
 
 #[test]
@@ -187,8 +241,7 @@ fn signal_ends_the_server_during_a_call() {
 
 /// Starts a job that changes a file on its stage, waits for the change, and ends the server in this way.
 fn end_with_a_job(home: &Home, options: &[&str], end: &str) -> String {
-    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-    use std::process::Stdio;
+    use std::io::Read as _;
     let mut command = home.command(&[&["--mode", "auto", "mcp"][..], options].concat());
     command.stdin(Stdio::piped());
     let mut server = command.spawn().expect("a server");

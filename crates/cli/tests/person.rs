@@ -7,6 +7,7 @@ use crate::terminal::Terminal;
 
 const ROWS: u16 = 40;
 const QUESTION: &str = "Allow this? ";
+const PAGER: &str = "q leaves to the question, n says no --";
 
 fn write(path: &str) -> String {
     json!({"path": path, "content": "x\n"}).to_string()
@@ -110,7 +111,7 @@ fn long_diff_is_shown_screen_by_screen() {
     let write = json!({"path": "new", "content": content}).to_string();
     let mut terminal = Terminal::start(&home, 24, "", &["call", "write", &write]);
     for screen in 1.. {
-        terminal.expect("screens: Enter shows more, q leaves --");
+        terminal.expect("screens: Enter shows more, q leaves to the question, n says no --");
         let shown = terminal.shown();
         assert!(!shown.contains(QUESTION), "it is asked before everything was shown: {shown}");
         let last = (0..60).filter(|line| shown.contains(&format!("+line <{line}>"))).count() > 40;
@@ -135,15 +136,38 @@ fn person_can_leave_a_long_diff_before_its_end() {
     let content: String = (0..200).map(|line| format!("line <{line}>\n")).collect();
     let write = json!({"path": "new", "content": content}).to_string();
     let mut terminal = Terminal::start(&home, 24, "", &["call", "write", &write]);
-    terminal.expect("q leaves --");
+    terminal.expect(PAGER);
     terminal.answer("q", "[r] show again");
     terminal.expect(QUESTION);
     assert!(!terminal.shown().contains("+line <199>"), "{}", terminal.shown());
-    terminal.answer("r", "q leaves --");
+    terminal.answer("r", PAGER);
     terminal.answer("q", QUESTION);
     let (ran, _) = terminal.answer_and_end("n");
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(!new_exists(&home, "new"));
+}
+
+/// Before the end of a long change a yes does not count, and a no needs no reading.
+#[test]
+fn long_diff_can_be_denied_before_its_end_but_not_allowed() {
+    let content: String = (0..200).map(|line| format!("line <{line}>\n")).collect();
+    let write = json!({"path": "new", "content": content}).to_string();
+    for (no, denied_later) in [("n", false), ("never", true)] {
+        let home = Home::new();
+        let mut terminal = Terminal::start(&home, 24, "", &["call", "write", &write]);
+        terminal.expect(PAGER);
+        for early in ["y", "1", "s", "nonsense"] {
+            let note = format!("`{early}` does not count here: q leaves to the question");
+            terminal.answer(early, &note);
+            terminal.expect(PAGER);
+        }
+        let (ran, shown) = terminal.answer_and_end(no);
+        assert_eq!(ran.code, 3, "{ran:?}");
+        assert!(!shown.contains(QUESTION) && !shown.contains("-- 2 of"), "{no}: {shown}");
+        assert!(!new_exists(&home, "new"));
+        let kept = home.run(&["policy", "approvals", "--json"]).lines();
+        assert_eq!(!kept.is_empty(), denied_later, "{no}: {kept:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The context of a call: a tool's only doors to the machine, each open for the granted effects and nothing else.
 
 mod approval;
+mod command_end;
 mod extend;
 mod files;
 mod index;

@@ -104,8 +104,8 @@ pub use nearest::{likeness, nearest};
 pub use output::{Content, EmbeddedResource, Metadata, Outcome, Output, ResourceBody};
 pub use people::{
     Answer, AnswerError, Approval, ApprovalRequest, ApprovalState, Attendant,
-    AttendantRegistration, AttendantReply, BookError, BuiltChange, EventAttendant, FileChange,
-    HeldDiff, Inquiry, InquiryBook, InquiryState, MemoryBook, Question, QuestionAnswer,
+    AttendantRegistration, AttendantReply, BookError, BuiltChange, CommandEnd, EventAttendant,
+    FileChange, HeldDiff, Inquiry, InquiryBook, InquiryState, MemoryBook, Question, QuestionAnswer,
     QuestionOption, QuestionRequest, Requester, Scope, Selection, WaitGuard,
 };
 pub use plan::{Planned, PlannedCall, PlannedTool};

@@ -11,6 +11,7 @@ mod attendant;
 mod awaited;
 mod book;
 mod broker;
+mod command_end;
 mod desk;
 mod question;
 mod record;
@@ -22,6 +23,7 @@ pub use approval::{ApprovalRequest, BuiltChange, FileChange, HeldDiff, Requester
 pub use attendant::{Attendant, AttendantRegistration, EventAttendant};
 pub use book::{BookError, Inquiry, InquiryBook, InquiryState, MemoryBook, WaitGuard};
 pub(crate) use broker::{Broker, Permission, Settings};
+pub use command_end::CommandEnd;
 pub use question::{Question, QuestionAnswer, QuestionOption, QuestionRequest, Selection};
 pub use record::{Approval, ApprovalState, Scope};
 pub(crate) use record::{CallLocation, approval_subject};

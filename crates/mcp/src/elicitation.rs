@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use windlass_core::{
-    Answer, ApprovalRequest, Attendant, AttendantReply, BoxFuture, Question, QuestionAnswer,
-    QuestionRequest, Scope, Selection, quote,
+    Answer, ApprovalRequest, Attendant, AttendantReply, BoxFuture, CommandEnd, Question,
+    QuestionAnswer, QuestionRequest, Scope, Selection, quote,
 };
 
 use crate::connection::Connection;
@@ -300,7 +300,9 @@ fn describe_request(request: &ApprovalRequest, changes: &str) -> String {
         append(&mut text, format_args!("This session has read {}.\n", quote::visible(source)));
     }
     if request.has_run {
-        text.push_str("It has run, and nothing that it changed is kept yet. It changed:\n");
+        text.push_str("It has run, and nothing that it changed is kept yet.\n");
+        text.push_str(&request.ended.as_ref().map(describe_end).unwrap_or_default());
+        text.push_str("It changed:\n");
     } else {
         text.push_str("It wants to:\n");
         for effect in request.effects.iter() {
@@ -321,6 +323,15 @@ fn describe_request(request: &ApprovalRequest, changes: &str) -> String {
         append(&mut text, format_args!("with the arguments:\n{}", with_bars(&input)));
     }
     text
+}
+
+/// Describes the end of a command that has run, with the last lines of its output. Empty if it exited with 0 and printed nothing.
+fn describe_end(end: &CommandEnd) -> String {
+    let Some(headline) = end.headline() else { return String::new() };
+    let headline = headline.replacen("it ", "It ", 1);
+    let is_silent = end.last_lines.is_empty();
+    let output = if is_silent { String::new() } else { with_bars(&end.last_lines) };
+    format!("{headline}\n{output}")
 }
 
 /// Puts a bar before every line of a model's text, and adds the number of lines if there are many.

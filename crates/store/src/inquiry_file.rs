@@ -418,6 +418,7 @@ mod tests {
             offers: Vec::new(),
             rules: Vec::new(),
             has_run: false,
+            ended: None,
             call_subject: None,
             can_be_remembered: true,
             made: ModelCallPosition::default(),

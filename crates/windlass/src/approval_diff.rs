@@ -1,19 +1,21 @@
 //! Formats the changes that an approval is about as a diff for a person.
 
+mod moves;
 mod summary;
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::path::Path;
 
 use windlass_core::{ApprovalRequest, BuiltChange, FileChange, GitRecord, git_record, quote};
 use windlass_tools::diff::{Diff, DiffFormat, FileVersion, render_file};
 
+use self::moves::Moves;
+
 /// Maximum number of lines of a diff that are shown with a question; a longer diff is shown as a list of files.
 const MAX_SHOWN_LINES: usize = 2_000;
 
-/// The changes that an approval is about, as text: every changed line once, also of deleted files, the names of binary files, and a line
-/// for each build directory.
+/// The changes that an approval is about, as text: every changed line once, also of deleted files, the names of moved and of binary files,
+/// and a line for each build directory.
 ///
 /// Control characters and characters that change the direction of text are escaped, so that a terminal cannot be tricked; only the text's
 /// own colours act on it.
@@ -56,14 +58,21 @@ impl Difference {
         let (mut whole, mut by_file) = (String::new(), String::new());
         let objects = changes.iter().filter(|change| is_git_object(change)).count();
         let files = || changes.iter().filter(|change| !is_git_object(change));
+        let moves = Moves::among(changes);
         for change in files() {
-            whole.push_str(&changed_lines(change, workspace, look));
+            match moves.line(change, workspace) {
+                Some(line) => whole.push_str(&line),
+                None => whole.push_str(&changed_lines(change, workspace, look)),
+            }
         }
         if changes.len() > summary::MAX_LISTED_FILES {
             by_file =
                 summary::summary(changes, workspace, &|change| change_line(change, workspace));
         } else {
-            by_file.extend(files().map(|change| change_line(change, workspace)));
+            let line = |change: &FileChange| {
+                moves.line(change, workspace).unwrap_or_else(|| change_line(change, workspace))
+            };
+            by_file.extend(files().map(line));
         }
         for one in built {
             let name = relative_name(&one.path, workspace);
@@ -170,13 +179,15 @@ fn change_line(change: &FileChange, workspace: &Path) -> String {
 
 /// Formats the verb and the name of a changed file, with the counts and the detail in parentheses.
 fn change_headline(change: &FileChange, workspace: &Path, counted: Option<String>) -> String {
-    let mut line = format!("{} {}", change.verb, relative_name(&change.path, workspace));
-    for more in [counted, change.detail.as_deref().map(|text| quote::visible(text).into_owned())] {
-        // Writing to a string does not fail.
-        let _ = more.map(|more| write!(line, " ({more})"));
-    }
-    line.push('\n');
-    line
+    let name = relative_name(&change.path, workspace);
+    let counted = counted.map(|counted| format!(" ({counted})")).unwrap_or_default();
+    format!("{} {name}{counted}{}\n", change.verb, change_detail(change))
+}
+
+/// Formats the detail of a change in parentheses; empty if it has none.
+fn change_detail(change: &FileChange) -> String {
+    let detail = change.detail.as_deref();
+    detail.map(|detail| format!(" ({})", quote::visible(detail))).unwrap_or_default()
 }
 
 /// Formats a number of bytes with a unit.
@@ -252,6 +263,44 @@ mod tests {
         assert!(shown.contains("`x` shows them"), "{shown}");
         let gone = diff_of(&[change("delete", Some(long.as_bytes()), None)]).shown();
         assert!(gone.starts_with("delete a (+0 -3000)\n"), "{gone}");
+    }
+
+    #[test]
+    fn moved_file_is_named_without_its_lines() {
+        let gone = |path: &str, text: &[u8]| FileChange {
+            path: path.into(),
+            ..change("delete", Some(text), None)
+        };
+        let new = |path: &str, text: &[u8]| FileChange {
+            path: path.into(),
+            ..change("create", None, Some(text))
+        };
+        let mode = FileChange { detail: Some("mode 755".into()), ..new("/w/new", b"x\n") };
+        for (changes, expected) in [
+            (vec![gone("/w/old", b"x\n"), new("/w/new", b"x\n")], "moved old -> new\n"),
+            (vec![new("/w/a", b"\0\xff"), gone("/w/b", b"\0\xff")], "moved b -> a\n"),
+            (vec![gone("/w/old", b"x\n"), mode], "moved old -> new (mode 755)\n"),
+            // The same name is the likelier pair.
+            (
+                vec![gone("/w/b/f", b"x\n"), gone("/w/b/g", b"x\n"), new("/w/g", b"x\n")],
+                "deleted b/f: +0 -1\n@@ -1 +0,0 @@\n-x\nmoved b/g -> g\n",
+            ),
+            (vec![gone("/w/old", b"x\n"), new("/w/new", b"y\n")], "-x\n"),
+            (vec![gone("/w/old", b""), new("/w/new", b"")], "deleted old"),
+            // A file that git runs or obeys is shown with its lines.
+            (vec![gone("/w/old", b"x\n"), new("/w/.git/hooks/h", b"x\n")], "+x\n"),
+        ] {
+            let shown = diff_of(&changes).shown();
+            assert!(shown.contains(expected), "{changes:?}: {shown}");
+            let is_moved = expected.contains("moved ");
+            assert_eq!(shown.contains("moved "), is_moved, "{changes:?}: {shown}");
+            assert!(!is_moved || !shown.contains("+x"), "{changes:?}: {shown}");
+        }
+        let long = "x\n".repeat(3_000);
+        let changes =
+            [gone("/w/old", b"x\n"), new("/w/new", b"x\n"), new("/w/long", long.as_bytes())];
+        let shown = diff_of(&changes).shown();
+        assert!(shown.starts_with("moved old -> new\ncreate long (+3000 -0)\n"), "{shown}");
     }
 
     #[test]

@@ -31,8 +31,8 @@
 pub use crate::approval_diff::Difference;
 pub use windlass_core::{
     Answer, AnswerError, Approval, ApprovalAnswered, ApprovalRequest, ApprovalState, Attendant,
-    AttendantRegistration, AttendantReply, BookError, BuiltChange, EventAttendant, FileChange,
-    HeldDiff, Inquiry, InquiryBook, InquiryState, MemoryBook, Question, QuestionAnswer,
+    AttendantRegistration, AttendantReply, BookError, BuiltChange, CommandEnd, EventAttendant,
+    FileChange, HeldDiff, Inquiry, InquiryBook, InquiryState, MemoryBook, Question, QuestionAnswer,
     QuestionAnswered, QuestionOption, QuestionRequest, Requester, Scope, Selection, WaitGuard,
 };
 pub use windlass_store::{ApprovalFile, QuestionFile};

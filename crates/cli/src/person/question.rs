@@ -15,13 +15,14 @@ pub(super) fn ask(
 ) -> Result<Vec<Selection>> {
     let count = request.questions.len();
     let ask_one = |(at, question): (usize, &Question)| {
-        terminal.show(&question_text(question, (at + 1, count), paint))?;
+        terminal.show(&question_text(question, (at + 1, count), paint), &[])?;
         loop {
             let line = terminal.read_line("Answer: ")?;
             if let Some(selection) = parse_selection(question, &line) {
                 return Ok(selection);
             }
-            terminal.show("Type the number of an option, or an answer in your own words.\n")?;
+            terminal
+                .show("Type the number of an option, or an answer in your own words.\n", &[])?;
         }
     };
     request.questions.iter().enumerate().map(ask_one).collect()

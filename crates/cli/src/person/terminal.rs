@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 
 use anyhow::{Context as _, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
+use windlass::quote;
 
 /// The assumed number of rows of a terminal that does not report its size.
 const DEFAULT_ROWS: usize = 24;
@@ -17,6 +18,17 @@ pub(super) struct Terminal {
     input: BufReader<File>,
     /// The read end of a pipe whose other end is closed when the answer is no longer needed.
     stop: Option<PipeReader>,
+}
+
+/// The point at which a person stopped reading a text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ReadingEnd {
+    /// All of it was shown.
+    Whole,
+    /// The person left it.
+    Left,
+    /// The person gave this denial instead of reading on.
+    Denied(String),
 }
 
 /// Keeps a [`Terminal`] waiting for input. When dropped before `finish`, the terminal stops waiting and prints that the prompt is over.
@@ -58,24 +70,44 @@ impl Terminal {
         Ok((terminal, PromptGuard { tty, _stop_writer: keep }))
     }
 
-    /// Shows a text, screen by screen if it is long. Returns whether all of it was shown: a person can leave it with `q`.
-    pub(super) fn show(&mut self, text: &str) -> Result<bool> {
+    /// Shows a text, screen by screen if it is long. A person can leave it for the question, or give one of these answers at once: a
+    /// denial needs no reading. Any other answer counts only at the question.
+    pub(super) fn show(&mut self, text: &str, denials: &[&str]) -> Result<ReadingEnd> {
         let size = rustix::termios::tcgetwinsize(&self.tty).ok();
         let size = size.map_or((0, 0), |size| (size.ws_row.into(), size.ws_col.into()));
         let screens = split_screens(text, size);
         for (at, screen) in screens.iter().enumerate() {
-            if at > 0 {
-                let of = screens.len();
-                let line = self.read_line(&format!(
-                    "-- {at} of {of} screens: Enter shows more, q leaves --"
-                ))?;
-                if matches!(line.as_str(), "q" | "Q") {
-                    return Ok(false);
-                }
+            if at > 0
+                && let Some(end) = self.ask_for_more((at, screens.len()), denials)?
+            {
+                return Ok(end);
             }
             self.tty.write_all(screen.as_bytes())?;
         }
-        Ok(true)
+        Ok(ReadingEnd::Whole)
+    }
+
+    /// Asks between two screens of a text. `None` if the person wants the next one.
+    fn ask_for_more(
+        &mut self,
+        (at, of): (usize, usize),
+        denials: &[&str],
+    ) -> Result<Option<ReadingEnd>> {
+        let no = denials.first().map(|key| format!(", {key} says no")).unwrap_or_default();
+        let mut note = String::new();
+        loop {
+            let line = self.read_line(&format!(
+                "{note}-- {at} of {of} screens: Enter shows more, q leaves to the question{no} --"
+            ))?;
+            match parse_pager_line(&line, denials) {
+                PagerCommand::More => return Ok(None),
+                PagerCommand::End(end) => return Ok(Some(end)),
+                PagerCommand::Unknown => {
+                    let line = quote::visible(&line);
+                    note = format!("`{line}` does not count here: q leaves to the question\n");
+                }
+            }
+        }
     }
 
     /// Prints a prompt and reads one line. Input that was typed before the prompt is discarded.
@@ -104,6 +136,31 @@ impl Terminal {
                 Ok(_) => return Ok(()),
             }
         }
+    }
+}
+
+/// The command that a person typed between two screens of a text.
+#[derive(Debug, PartialEq, Eq)]
+enum PagerCommand {
+    /// Show the next screen.
+    More,
+    /// Show no more.
+    End(ReadingEnd),
+    /// Something else, which counts for nothing.
+    Unknown,
+}
+
+/// Parses a line typed between two screens of a text that can be answered with these denials.
+fn parse_pager_line(line: &str, denials: &[&str]) -> PagerCommand {
+    let word = match line.to_lowercase().as_str() {
+        "no" => "n".to_owned(),
+        word => word.to_owned(),
+    };
+    match word.as_str() {
+        "" => PagerCommand::More,
+        "q" => PagerCommand::End(ReadingEnd::Left),
+        word if denials.contains(&word) => PagerCommand::End(ReadingEnd::Denied(word.to_owned())),
+        _ => PagerCommand::Unknown,
     }
 }
 
@@ -147,6 +204,27 @@ fn split_line(line: &str, max_chars: usize) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_denials_count_between_screens() {
+        let denied = |key: &str| PagerCommand::End(ReadingEnd::Denied(key.to_owned()));
+        for (line, denials, expected) in [
+            ("", &["n", "never"][..], PagerCommand::More),
+            ("q", &["n"], PagerCommand::End(ReadingEnd::Left)),
+            ("Q", &[], PagerCommand::End(ReadingEnd::Left)),
+            ("n", &["n", "never"], denied("n")),
+            ("No", &["n", "never"], denied("n")),
+            ("never", &["n", "never"], denied("never")),
+            ("never", &["n"], PagerCommand::Unknown),
+            ("n", &[], PagerCommand::Unknown),
+            ("y", &["n", "never"], PagerCommand::Unknown),
+            ("yes", &["n"], PagerCommand::Unknown),
+            ("1", &["n"], PagerCommand::Unknown),
+            ("nonsense", &["n"], PagerCommand::Unknown),
+        ] {
+            assert_eq!(parse_pager_line(line, denials), expected, "{line:?} {denials:?}");
+        }
+    }
 
     #[test]
     fn screens_hold_the_whole_text_and_fit_the_terminal() {

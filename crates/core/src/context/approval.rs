@@ -39,6 +39,7 @@ impl Context {
             rights: inner.session.rights().digest(),
             made: inner.made.clone(),
             ran: None,
+            ended: None,
             has_run: false,
             call_subject: None,
             can_wait: true,

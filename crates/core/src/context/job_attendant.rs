@@ -21,7 +21,7 @@ pub(super) async fn follow_job(job: Arc<Job>, cx: Context, is_waited_for: bool, 
     };
     let stopped = cx.0.session.cancel_token().clone();
     let removed = RemovalNotes::default();
-    let ProgramEnd { how, cut_off, waited_for_input } = {
+    let ended: ProgramEnd = {
         let typing = async {
             job.type_lines(&typed).await;
             std::future::pending().await
@@ -54,7 +54,7 @@ pub(super) async fn follow_job(job: Arc<Job>, cx: Context, is_waited_for: bool, 
         Ok(changes) if cx.is_cancelled() && changes.tracking == Tracking::Staged => {
             Err(dropped(ToolError::cancelled("the call was stopped")))
         }
-        Ok(changes) => cx.take_over_changes(changes, &removed).await,
+        Ok(changes) => cx.take_over_changes((&job, &ended), changes, &removed).await,
         Err(error) => Err(error),
     };
     let changed = match changed {
@@ -67,6 +67,7 @@ pub(super) async fn follow_job(job: Arc<Job>, cx: Context, is_waited_for: bool, 
         other => other,
     };
     let stopped_by = *job.stopped_by.lock();
+    let ProgramEnd { how, cut_off, waited_for_input } = ended;
     let end = JobEnd {
         how,
         timed_out: cut_off == Some(CutOff::TimeLimit),

@@ -14,7 +14,7 @@ use super::approval::unanswered_error;
 use super::judge::{ChangeJudgement, JudgeInputs, judge, show_changes};
 use super::planted::RemovalNotes;
 use crate::engine::{ask_about_running_call, situation};
-use crate::jobs::{ChangeKind, ProgramChangeReport};
+use crate::jobs::{ChangeKind, Job, ProgramChangeReport, ProgramEnd};
 use crate::people::Permission;
 use crate::policy::{StagedChanges, offers};
 use crate::{
@@ -28,6 +28,7 @@ impl Context {
     /// Applies the changes of a program's stage to the workspace, as far as the rules allow it and a person, if asked, approves.
     pub(super) async fn take_over_changes(
         &self,
+        (job, end): (&Arc<Job>, &ProgramEnd),
         changes: ProcessChanges,
         removed: &RemovalNotes,
     ) -> Result<ProgramChangeReport, ToolError> {
@@ -63,7 +64,7 @@ impl Context {
         }
         let changes = Arc::new(changes);
         if !is_empty {
-            changed.notes.extend(self.decide_on_changes(&changes, usual).await?);
+            changed.notes.extend(self.decide_on_changes((job, end), &changes, usual).await?);
         }
         let made = self.make_real(changes, is_asked).await.map_err(dropped)?;
         changed.built.retain(|path| made.left.iter().all(|note| note.path != *path));
@@ -144,6 +145,7 @@ impl Context {
     /// the change is inert. Returns texts of hooks for the model.
     async fn decide_on_changes(
         &self,
+        ended: (&Arc<Job>, &ProgramEnd),
         changes: &Arc<ProcessChanges>,
         usual: StagedChanges,
     ) -> Result<Vec<String>, ToolError> {
@@ -174,7 +176,7 @@ impl Context {
                 // The answer is about all changes, even if only some of them need an approval.
                 let shown =
                     if shows_all { judgement.shown } else { self.show_all(changes).await? };
-                self.ask_about_changes(&verdict, changes, shown).await.map_err(|error| {
+                self.ask_about_changes(ended, &verdict, changes, shown).await.map_err(|error| {
                     let listed = listed(changes, workspace);
                     if waits_for_answer(&error) {
                         let text = format!("{}; it would have\n{listed}", error.message().text);
@@ -200,6 +202,7 @@ impl Context {
     /// for the model.
     async fn ask_about_changes(
         &self,
+        (job, end): (&Arc<Job>, &ProgramEnd),
         verdict: &Verdict,
         changes: &Arc<ProcessChanges>,
         shown: Vec<FileChange>,
@@ -233,6 +236,7 @@ impl Context {
             has_run: true,
             call_subject: self.call_subject(verdict),
             ran: self.commands(),
+            ended: Some(self.command_end(job, end).await),
             ..self.approval_request(verdict)
         };
         let request =

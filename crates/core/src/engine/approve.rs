@@ -267,6 +267,7 @@ fn approval_request(engine: &Shared, call: &Call, verdict: &Verdict) -> Approval
         rights: call.session.rights().digest(),
         made: call.made.clone(),
         ran: None,
+        ended: None,
         has_run: false,
         call_subject: None,
         can_wait: true,

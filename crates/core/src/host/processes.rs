@@ -616,7 +616,8 @@ pub trait Process: Send + Sync {
 /// assert_eq!(ProcessEnd::Exited(2).to_string(), "exit code 2");
 /// assert_eq!(ProcessEnd::Signalled(11).to_string(), "ended by signal 11 (SEGV)");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ProcessEnd {
     /// It exited with this code.
     Exited(i32),

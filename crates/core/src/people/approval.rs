@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    ApprovalId, CallId, ContentHash, DecidedBy, Effect, Effects, ModelCallPosition, RiskLevel,
-    SessionId,
+    ApprovalId, CallId, CommandEnd, ContentHash, DecidedBy, Effect, Effects, ModelCallPosition,
+    RiskLevel, SessionId,
 };
 
 /// Maximum number of characters of a call that are kept for lists.
@@ -58,6 +58,8 @@ pub struct ApprovalRequest {
     pub by: DecidedBy,
     /// Command that has run, if the request is about its changes.
     pub ran: Option<String>,
+    /// End of that command: its exit and the last lines of its output. `None` if no command has run.
+    pub ended: Option<CommandEnd>,
     /// Hash of everything that the answer is for: tool, arguments, resolved paths, directory and confinement. Anything else asks again.
     pub subject: ContentHash,
     /// Harm that the call could do.

@@ -562,6 +562,7 @@ fn new_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
         offers: request.offers.clone(),
         rules: Vec::new(),
         has_run: request.has_run,
+        ended: request.ended.clone(),
         call_subject: request.call_subject,
         can_be_remembered: request.can_be_remembered,
         made: request.made.clone(),

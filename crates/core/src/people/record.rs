@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::{Answer, ApprovalRequest, Inquiry, InquiryBook, InquiryState, Requester};
 use crate::{
-    ApprovalId, CallId, ContentHash, Effects, ModelCallPosition, PathPattern, Principal, SessionId,
+    ApprovalId, CallId, CommandEnd, ContentHash, Effects, ModelCallPosition, PathPattern,
+    Principal, SessionId,
 };
 
 /// Time in which a question has to be answered, unless the engine is set to another.
@@ -108,7 +109,7 @@ impl fmt::Display for ApprovalState {
 /// #     session: SessionId::new("s1"), workspace: "/w".into(), tool: "bash".into(),
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
 /// #     asker: Default::default(), directory: None, expires: None, who: None, reason: None, edited: None,
-/// #     rights: None, denies: vec![], offers: vec![], rules: vec![], has_run: false, call_subject: None, can_be_remembered: true,
+/// #     rights: None, denies: vec![], offers: vec![], rules: vec![], has_run: false, ended: None, call_subject: None, can_be_remembered: true,
 /// #     shown: None, made: Default::default(), is_journaled: false,
 /// # };
 /// let book = MemoryBook::default();
@@ -182,6 +183,9 @@ pub struct Approval {
     /// True if the call has run, so that the answer is about its changes.
     #[serde(default)]
     pub has_run: bool,
+    /// End of the command that has run. `None` if none has, or if the record is from a version that did not store it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<CommandEnd>,
     /// Subject of the call itself, if the approval is about its changes: a remembered denial counts for that subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_subject: Option<ContentHash>,
@@ -328,10 +332,13 @@ impl Inquiry for Approval {
         match self.scope {
             Scope::Once if self.gives_rules() => {
                 let subject = ContentHash::of(RULES_ONLY_SUBJECT);
-                Some(Self { input: None, edited: None, scope: Scope::Session, subject, ..self })
+                let scope = Scope::Session;
+                Some(Self { input: None, edited: None, ended: None, scope, subject, ..self })
             }
             Scope::Once => None,
-            Scope::Session | Scope::Project | Scope::Always => Some(Self { input: None, ..self }),
+            Scope::Session | Scope::Project | Scope::Always => {
+                Some(Self { input: None, ended: None, ..self })
+            }
         }
     }
 }
@@ -445,11 +452,24 @@ mod tests {
             offers: Vec::new(),
             rules: Vec::new(),
             has_run: false,
+            ended: None,
             call_subject: None,
             can_be_remembered: true,
             made: ModelCallPosition::default(),
             is_journaled: false,
         }
+    }
+
+    #[test]
+    fn record_without_the_end_of_its_command_is_read() {
+        let old = Approval { has_run: true, ..approval("a1", ApprovalState::Pending, Scope::Once) };
+        let text = serde_json::to_string(&old).unwrap();
+        assert!(!text.contains("ended"), "{text}");
+        assert_eq!(serde_json::from_str::<Approval>(&text).unwrap(), old);
+        let end = CommandEnd::new(crate::ProcessEnd::Exited(128), "fatal\n");
+        let new = Approval { ended: Some(end), ..old };
+        let text = serde_json::to_string(&new).unwrap();
+        assert_eq!(serde_json::from_str::<Approval>(&text).unwrap(), new, "{text}");
     }
 
     fn query(subject: &[u8], session: &str, workspace: &str) -> AnswerQuery {

@@ -94,6 +94,48 @@ async fn approval_of_changes_names_the_command_that_has_run() {
     assert!(!test.path("made").exists());
 }
 
+/// The approval has the end of the command, without secrets. A command that succeeds silently has nothing to say.
+#[tokio::test]
+async fn approval_of_changes_has_the_end_of_the_command() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let hears = asked.clone();
+    let (test, _tools) = workspace_with("command: 'true'", |builder| {
+        builder.mode(Mode::Ask).attendant(move |request: &ApprovalRequest| {
+            let end = request.ended.clone().expect("it has run");
+            hears.lock().unwrap().push((end.headline(), end.last_lines));
+            false
+        })
+    });
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+    for (command, timeout) in [
+        ("true", 60),
+        ("echo fatal: nobody >&2; exit 128", 60),
+        ("echo token TOKEN; kill -SEGV $$", 60),
+        ("seq 20000; exit 3", 60),
+        ("sleep 60", 1),
+    ] {
+        let command = format!("echo x > made; {}", command.replace("TOKEN", &token));
+        test.call("bash", json!({"command": command, "timeout": timeout})).await;
+    }
+    let asked = asked.lock().unwrap();
+    let headlines: Vec<Option<&str>> = asked.iter().map(|(line, _)| line.as_deref()).collect();
+    assert_eq!(
+        headlines,
+        [
+            None,
+            Some("it ended with exit code 128 and printed:"),
+            Some("it was ended by signal 11 (SEGV) and printed:"),
+            Some("it ended with exit code 3; the end of its output (108894 bytes in all):"),
+            Some("it was ended at its time limit and printed nothing"),
+        ]
+    );
+    let [_, fatal, secret, long, _] = &asked[..] else { panic!("five questions") };
+    assert_eq!(fatal.1, "fatal: nobody");
+    assert!(secret.1.starts_with("token ") && !secret.1.contains(&token), "{secret:?}");
+    let last: Vec<String> = (19_991..=20_000).map(|number| number.to_string()).collect();
+    assert_eq!(long.1, last.join("\n"));
+}
+
 #[tokio::test]
 async fn arguments_are_checked_against_the_schema() {
     let lines =

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use windlass::journal::utc;
 use windlass::people::{
-    Approval, ApprovalFile, ApprovalState, Inquiry as _, InquiryBook as _, InquiryState,
+    Approval, ApprovalFile, ApprovalState, CommandEnd, Inquiry as _, InquiryBook as _, InquiryState,
 };
 use windlass::quote;
 
@@ -64,7 +64,7 @@ fn as_json(approval: &Approval) -> Value {
     };
     json!({
         "id": approval.id, "state": state(approval), "why": why, "scope": approval.scope,
-        "tool": approval.tool, "input": approval.input, "call": call_text(approval), "effects": approval.effects, "rule": approval.rule,
+        "tool": approval.tool, "input": approval.input, "call": call_text(approval), "ended": approval.ended, "effects": approval.effects, "rule": approval.rule,
         "session": approval.session, "workspace": quote::path(&approval.workspace), "at": utc(approval.at),
         "expires": utc(approval.expires()), "who": approval.who, "reason": approval.reason, "rules": approval.rules,
     })
@@ -161,7 +161,8 @@ fn details(approval: &Approval) -> Vec<String> {
         };
         effects.push(format!("and {more} more: {shown} has all"));
     }
-    call.into_iter().chain(effects).collect()
+    let failure = approval.ended.as_ref().filter(|end| !end.is_success()).map(CommandEnd::ending);
+    call.into_iter().chain(failure).chain(effects).collect()
 }
 
 /// Splits the text of an effect list: separated by commas, each effect with its kind at the beginning.

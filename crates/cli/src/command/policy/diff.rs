@@ -12,6 +12,7 @@ use windlass_hub::{Hub, Recording, Workspace};
 use super::{answer, approvals};
 use crate::command::block_on;
 use crate::options::Global;
+use crate::person::command_end_text;
 use crate::setup;
 use crate::terminal::{self, Paint};
 
@@ -61,7 +62,7 @@ pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
             .map(|one| json!({"path": quote::path(&one.path), "change": one.verb, "detail": one.detail}))
             .collect();
         terminal::print_json(
-            &json!({"id": question.id, "tool": question.tool, "call": approvals::call_text(&question), "files": files, "built": built, "diff": whole,
+            &json!({"id": question.id, "tool": question.tool, "call": approvals::call_text(&question), "ended": question.ended, "files": files, "built": built, "diff": whole,
             "changed_since": changed_since.iter().map(|path| quote::path(path)).collect::<Vec<_>>()}),
         )?;
         return Ok(ExitCode::SUCCESS);
@@ -73,6 +74,9 @@ pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
     let tool = paint.bold(&quote::visible(&question.tool));
     let call = approvals::call_text(&question).unwrap_or_default();
     terminal::print_painted(&format!("{tool} {}\n", quote::undisguised(&quote::visible(&call))))?;
+    if let Some(end) = &question.ended {
+        terminal::print_painted(&command_end_text(end, paint))?;
+    }
     terminal::print_painted(&Difference::between(&changes, &built, workspace, &look, None).whole)?;
     for path in &changed_since {
         let name = quote::path(path.strip_prefix(workspace).unwrap_or(path));
