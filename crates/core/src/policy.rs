@@ -110,6 +110,8 @@ pub struct Policy {
     layers: Vec<Arc<Policy>>,
     /// Hosts that may be reached at most, whatever the rules say.
     net: Option<NetworkAccess>,
+    /// True if it decides about calls that a person makes, so that no mode is the cause.
+    is_for_person: bool,
 }
 
 impl Policy {
@@ -124,6 +126,7 @@ impl Policy {
             provenance: true,
             layers: Vec::new(),
             net: None,
+            is_for_person: false,
         }
     }
 
@@ -168,7 +171,8 @@ impl Policy {
 
     /// Returns the policy for calls that a person makes: hard denies alone.
     pub(crate) fn for_person(&self) -> Self {
-        Self { hard_denies: self.hard_denies.clone(), ..Self::new(Mode::Yolo) }
+        let hard_denies = self.hard_denies.clone();
+        Self { hard_denies, is_for_person: true, ..Self::new(Mode::Yolo) }
     }
 
     /// Sets the confinement of programs. Without the whole sandbox, or with a network, commands ask more often.
@@ -357,13 +361,13 @@ impl Policy {
             let (decision, by, keeps) =
                 self.decide_effect(tool, effect, effects, workspace, situation);
             let is_open =
-                by.is_mode() && (decision != Decision::Allow || keeps != KeptChanges::All);
+                by.is_without_rule() && (decision != Decision::Allow || keeps != KeptChanges::All);
             if is_open {
                 open.push((effect.clone(), self.open_parts(effect, situation)));
             }
             // Of two that are equally strict, a rule says more than the mode, and changes that are not kept say more than those that are.
             let tells_more = verdict.effect.is_none()
-                || (verdict.by.is_mode() && !by.is_mode())
+                || (verdict.by.is_without_rule() && !by.is_without_rule())
                 || keeps > all_keeps;
             if decision > verdict.decision || (decision == verdict.decision && tells_more) {
                 verdict = Verdict::new(decision, by, Some(effect.clone()), effects);
@@ -735,9 +739,9 @@ impl Policy {
         self.in_force(situation).deciding(applies)
     }
 
-    /// Returns the mode as the cause of a decision.
+    /// Returns the cause of a decision without a rule: the mode, or the person who makes the call.
     fn as_cause(&self) -> DecidedBy {
-        DecidedBy::Mode { mode: self.mode }
+        if self.is_for_person { DecidedBy::Person } else { DecidedBy::Mode { mode: self.mode } }
     }
 
     /// Returns the decision of the mode about an effect.

@@ -295,7 +295,7 @@ impl Context {
 
     /// Returns rules that the person can add when approving; none for effects that are asked about every time.
     fn offers(&self, verdict: &Verdict, built: &[BuiltChange]) -> Vec<String> {
-        if verdict.is_asked_always() || !verdict.decided_by().is_mode() {
+        if verdict.is_asked_always() || !verdict.decided_by().is_without_rule() {
             return Vec::new();
         }
         let commands = self.0.grant.effects().iter();

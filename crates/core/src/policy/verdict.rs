@@ -231,6 +231,7 @@ impl Verdict {
             | DecidedBy::Approval { .. }
             | DecidedBy::Budget
             | DecidedBy::Beforehand
+            | DecidedBy::Person
             | DecidedBy::Staged
             | DecidedBy::Command
             | DecidedBy::Trial
