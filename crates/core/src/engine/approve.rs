@@ -8,7 +8,9 @@ use super::{
     Call, ReadyCall, Shared, effects, for_person, hidden_search, hooks, parse, prepare, record,
     trial, unless_stopped,
 };
-use crate::people::{Broker, CallLocation, Permission, approval_subject};
+use crate::people::{
+    Broker, CallLocation, Permission, approval_subject, decided_by, denial_by_answer,
+};
 use crate::policy::offers;
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
@@ -114,6 +116,9 @@ pub(super) async fn permit<'t>(
             return Ok((ready, grant));
         }
         if let Some(grant) = granted_at_once(&verdict) {
+            if !engine.broker.has_no_denials() {
+                Box::pin(refuse_if_denied_before(engine, call, &verdict)).await?;
+            }
             return Ok((ready, grant));
         }
         let asked = Box::pin(hooks::ask_instead_of_person(engine, call, &verdict));
@@ -164,12 +169,28 @@ fn granted_at_once(verdict: &Verdict) -> Option<Grant> {
     verdict.grant().filter(|_| !can_use_earlier_answer(verdict))
 }
 
+/// Fails if a person remembered a no to this very call, which the rules or the mode allow.
+async fn refuse_if_denied_before(
+    engine: &Shared,
+    call: &mut Call,
+    verdict: &Verdict,
+) -> Result<(), ToolError> {
+    let request = approval_request(engine, call, verdict);
+    let Some(denied) = engine.broker.find_denial(&request).await else { return Ok(()) };
+    let by = decided_by(&denied, Some(denied.scope));
+    call.decided = Some(verdict.clone().denied_by(by).decided(None));
+    Err(denial_by_answer(verdict, &denied))
+}
+
 /// Finds the earlier answer that would settle the call. Does not use it up.
 pub(super) async fn earlier_answer(
     engine: &Shared,
     call: &Call,
     verdict: &Verdict,
 ) -> Option<Approval> {
+    if granted_at_once(verdict).is_some() {
+        return engine.broker.find_denial(&approval_request(engine, call, verdict)).await;
+    }
     if !can_use_earlier_answer(verdict) {
         return None;
     }

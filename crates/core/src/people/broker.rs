@@ -33,6 +33,8 @@ pub(crate) struct Broker {
     ids: Arc<dyn IdSource>,
     /// Approvals that calls of this process wait for.
     shared: Lock<HashMap<ApprovalId, SharedApproval>>,
+    /// The version of the book in which no denial is remembered. Most books hold none, so that most calls look no further.
+    without_denials: Lock<u64>,
 }
 
 /// Settings for asking people.
@@ -113,6 +115,7 @@ impl Broker {
             host,
             ids,
             shared: Lock::default(),
+            without_denials: Lock::default(),
         }
     }
 
@@ -195,10 +198,11 @@ impl Broker {
         self.approvals.journal(&mut before).await;
         let id = &before.id;
         if let ApprovalState::Denied(why) = &before.settled {
-            if before.scope == Scope::Once {
-                // If two calls find the answer at the same time, both are denied.
-                drop(self.approvals.remove(id.as_str()).await);
+            if before.scope != Scope::Once {
+                return Some(Err(denial_by_answer(verdict, &before)));
             }
+            // If two calls find the answer at the same time, both are denied.
+            drop(self.approvals.remove(id.as_str()).await);
             return Some(Err(verdict.denial(Some(&earlier_refusal(id, why)))));
         }
         Some(Ok(permission_of(verdict, &before, Some(before.scope))))
@@ -210,6 +214,22 @@ impl Broker {
         let found = self.approvals.read(move |book| find_answers(book, &asked)).await.ok()?;
         let counts = |one: &Approval| one.scope == Scope::Once || request.can_be_remembered;
         found.into_iter().next().filter(counts)
+    }
+
+    /// Returns whether no denial is remembered for any call. Cheap: the book is not read.
+    pub(crate) fn has_no_denials(&self) -> bool {
+        self.approvals.version() == *self.without_denials.lock()
+    }
+
+    /// Finds the remembered denial of a call that the rules or the mode allow: a person's no counts whatever they say by now.
+    pub(crate) async fn find_denial(&self, request: &ApprovalRequest) -> Option<Approval> {
+        let version = self.approvals.version();
+        let all = self.approvals.list().await.ok()?;
+        if !all.iter().any(Approval::is_remembered_no) {
+            *self.without_denials.lock() = version;
+            return None;
+        }
+        self.find_earlier_answer(request).await.filter(Approval::is_remembered_no)
     }
 
     /// Uses up the earlier answer that a grant comes from, if any: an answer that counts once is removed, and a remembered one notes that
@@ -530,7 +550,7 @@ fn permission_of(verdict: &Verdict, approval: &Approval, scope: Option<Scope>) -
 }
 
 /// Returns the approval as the cause of a decision.
-fn decided_by(approval: &Approval, scope: Option<Scope>) -> DecidedBy {
+pub(crate) fn decided_by(approval: &Approval, scope: Option<Scope>) -> DecidedBy {
     DecidedBy::Approval { id: approval.id.clone(), scope, who: approval.who.clone() }
 }
 
@@ -566,6 +586,15 @@ fn new_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
         made: request.made.clone(),
         is_journaled: false,
     }
+}
+
+/// Makes the denial by a remembered answer, with the command that forgets it. No rule and no mode would allow the call before.
+pub(crate) fn denial_by_answer(verdict: &Verdict, denied: &Approval) -> ToolError {
+    let ApprovalState::Denied(why) = &denied.settled else { return verdict.denial(None) };
+    let id = &denied.id;
+    let by = verdict.clone().denied_by(decided_by(denied, Some(denied.scope)));
+    ToolError::denied(format!("{}: {}", by.refusal(), earlier_refusal(id, why)))
+        .hint(format!("a person can take that back: `windlass policy revoke {id}`"))
 }
 
 /// Returns the reason of a denial by an earlier answer.
