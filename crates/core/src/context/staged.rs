@@ -1,6 +1,7 @@
 //! Decides on the changes of a program on its stage: rules, hooks and people see the real changes before they are kept.
 
 mod commit;
+mod listed;
 mod trivial;
 
 use std::collections::HashSet;
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::commit::{changed_since, states_before};
+pub(crate) use self::listed::listed;
 use self::trivial::{is_in_cache, leave_out_trivial};
 use super::Context;
 use super::approval::unanswered_error;
@@ -177,10 +179,12 @@ impl Context {
                 self.ask_about_changes(&verdict, changes, shown).await.map_err(|error| {
                     let listed = listed(changes, workspace);
                     if waits_for_answer(&error) {
-                        let text = format!("{}; it would have\n{listed}", error.message().text);
-                        return error.with_text(text).with_context(
-                            "the command ran, and what it changed is held until then",
+                        let limit = inner.broker.answer_limit();
+                        let text = format!(
+                            "the command ran; what it changed is not in the workspace, but held until a person answers, for {limit} at most\n{}\nif a person allows it, it will have\n{listed}",
+                            error.message().text
                         );
+                        return error.with_text(text);
                     }
                     let text = format!("{}\nit would have\n{listed}", error.message().text);
                     dropped(error.with_text(text))
@@ -470,26 +474,6 @@ pub(crate) fn effects_of_changes(changes: &ProcessChanges) -> Effects {
 /// matches it.
 fn built_effects(changes: &ProcessChanges) -> impl Iterator<Item = Effect> {
     changes.built.iter().map(|path| Effect::Write(PathPattern::tree(path)))
-}
-
-/// Lists the changes of a program, one object per line, up to a hundred.
-pub(crate) fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
-    const MAX_LISTED: usize = 100;
-    let name = |path: &Path| match path.strip_prefix(workspace).unwrap_or(path) {
-        inside if inside.as_os_str().is_empty() => ".".to_owned(),
-        inside => crate::quote::path(inside).into_owned(),
-    };
-    let line = |change: &ProcessChange| {
-        let (path, kind) = path_and_kind(change);
-        format!("  {} {}", kind.word(), name(&path))
-    };
-    let mut lines: Vec<String> = changes.changes.iter().take(MAX_LISTED).map(line).collect();
-    if changes.changes.len() > MAX_LISTED {
-        lines.push(format!("  and changed {} more", changes.changes.len() - MAX_LISTED));
-    }
-    let built = |path: &PathBuf| format!("  changed the build directory {}/", name(path));
-    lines.extend(changes.built.iter().map(built));
-    lines.join("\n")
 }
 
 /// Returns whether an approval stays open although its call ends.

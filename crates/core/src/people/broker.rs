@@ -135,6 +135,11 @@ impl Broker {
         expires.or_else(|| asked.checked_add(EXPIRES_AFTER)).unwrap_or(asked)
     }
 
+    /// Returns the time in which a question has to be answered, in words.
+    pub(crate) fn answer_limit(&self) -> String {
+        duration_words(self.settings.expire_after)
+    }
+
     /// Returns the approvals on record, the oldest first, after recent withdrawals of this process are done.
     pub(crate) async fn approvals(&self) -> Result<Vec<Approval>, String> {
         self.approvals.catch_up().await;
@@ -476,7 +481,7 @@ impl Broker {
                 );
             }
             WaitResult::Expired => {
-                let limit = duration_words(self.settings.expire_after);
+                let limit = self.answer_limit();
                 return Err(verdict.denial(Some(&format!("no person answered within {limit}"))));
             }
         };
@@ -496,7 +501,7 @@ impl Broker {
     /// Makes the denial of a call whose approval stays on record, with the commands to answer it.
     fn deferred_denial(&self, verdict: &Verdict, approval: &Approval) -> ToolError {
         let id = approval.id.clone();
-        let limit = duration_words(self.settings.expire_after);
+        let limit = self.answer_limit();
         let remedy = verdict.remedy().map(|remedy| format!("\n{remedy}")).unwrap_or_default();
         let is_job = |effect: &Effect| matches!(effect, Effect::Exec(line) if line.is_job);
         let is_of_model =
