@@ -255,6 +255,33 @@ impl Policy {
         self.decide_in("", effects, workspace, situation).decision == Decision::Allow
     }
 
+    /// Returns whether a call would run without a question if these rules allowed as well; for a command that has run, with the changes
+    /// that it made.
+    pub(crate) fn allows_run_with(
+        &self,
+        rules: &[Rule],
+        tool: &str,
+        effects: &Effects,
+        changes: Option<&Arc<Effects>>,
+        workspace: &Path,
+        situation: &DecisionContext,
+    ) -> bool {
+        let ruling =
+            |rule: &Rule| ActiveRule::new(Decision::Allow, rule.clone()).in_layer(Layer::Session);
+        let policy = rules.iter().map(ruling).fold(self.clone(), Self::with_ruling);
+        let verdict = policy.decide_in(tool, effects.clone(), workspace, situation);
+        let keeps_changes = || match (verdict.keeps(), changes) {
+            (KeptChanges::All, _) => true,
+            (KeptChanges::Asked, Some(changes)) => {
+                let usual = StagedChanges::Ruled;
+                let kept = policy.decide_changes(changes, workspace, usual, situation, &|_| None);
+                kept.decision() == Decision::Allow
+            }
+            (KeptChanges::Asked | KeptChanges::Nothing, _) => false,
+        };
+        verdict.decision_to_run() == Decision::Allow && keeps_changes()
+    }
+
     /// Returns the mode, which decides about effects without a rule.
     pub fn mode(&self) -> Mode {
         self.mode

@@ -15,14 +15,14 @@ use super::Context;
 use super::approval::unanswered_error;
 use super::judge::{ChangeJudgement, JudgeInputs, judge, show_changes};
 use super::planted::RemovalNotes;
-use crate::engine::{ask_about_running_call, situation};
+use crate::engine::{ask_about_running_call, situation, situation_of};
 use crate::jobs::{ChangeKind, ProgramChangeReport};
 use crate::people::Permission;
 use crate::policy::{StagedChanges, offers};
 use crate::{
     ApprovalRequest, BuiltChange, ChangeWithoutHistory, ChangedTo, ContentHash, Decision, Effect,
     Effects, FailureReason, FileChange, Files, FoundText, HeldChanges, HookCall, KeptChanges,
-    NewCheckpoint, PathPattern, ProcessChange, ProcessChanges, SandboxLevel, SkippedPath,
+    NewCheckpoint, PathPattern, ProcessChange, ProcessChanges, Rule, SandboxLevel, SkippedPath,
     StageHold, ToolError, Tracking, Verdict,
 };
 
@@ -306,7 +306,14 @@ impl Context {
         let commands = commands.filter(|effect| matches!(effect, Effect::Exec(_))).cloned();
         let effects = commands.fold((**verdict.effects()).clone(), Effects::and);
         let built: Vec<PathBuf> = built.iter().map(|built| built.path.clone()).collect();
-        offers(&effects, &built, self.0.session_files.get().workspace(), &self.0.secrets)
+        let (inner, files) = (&self.0, self.0.session_files.get());
+        let (workspace, before) = (files.workspace(), inner.grant.effects());
+        let situation = situation_of(&inner.policy, &*inner.host, files, &inner.session, before);
+        let changes = Some(verdict.effects());
+        let suffices = |rules: &[Rule]| {
+            inner.policy.allows_run_with(rules, &inner.tool, before, changes, workspace, &situation)
+        };
+        offers(&effects, &built, workspace, &inner.secrets, &suffices)
     }
 
     /// Writes a record of the stage to disk, so that an answer can be used after this call, or this process, has ended. Returns
