@@ -34,7 +34,7 @@ pub enum DecidedBy {
         rule: String,
         /// The layer that holds the rule.
         layer: Layer,
-        /// The reason that was written recorded_path the rule.
+        /// The reason that was written beside the rule.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },

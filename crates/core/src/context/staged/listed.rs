@@ -63,6 +63,11 @@ mod tests {
         let gone = |path: &str| ProcessChange { to: ChangedTo::Nothing, ..created(path.into()) };
         let library = |count: usize| (0..count).map(|it| created(format!("/w/.venv/lib/{it}")));
         let spread = (0..30).map(|it| created(format!("/w/{it}/a")));
+        let mut names: Vec<String> = (0..30).map(|it| it.to_string()).collect();
+        names.sort();
+        let mut many = vec!["  created 30".to_owned()];
+        many.extend(names.iter().take(20).map(|name| format!("  below {name}/: created 1")));
+        many.push("  and below 10 more directories".to_owned());
         for (changes, built, expected) in [
             (library(2).chain([gone("/w/a")]).collect(), vec![], "  created .venv/lib/0\n  created .venv/lib/1\n  deleted a".to_owned()),
             (library(20).collect(), vec![], (0..20).map(|it| format!("  created .venv/lib/{it}")).collect::<Vec<_>>().join("\n")),
@@ -74,7 +79,7 @@ mod tests {
             (
                 spread.collect::<Vec<_>>(),
                 vec![],
-                "  created 30".to_owned() + &(0..30).map(|it| it.to_string()).collect::<std::collections::BTreeSet<_>>().iter().take(20).map(|it| format!("\n  below {it}/: created 1")).collect::<String>() + "\n  and below 10 more directories",
+                many.join("\n"),
             ),
         ] {
             let mut all = ProcessChanges::none(Tracking::Staged);
