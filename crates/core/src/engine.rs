@@ -41,7 +41,7 @@ use futures_util::FutureExt;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use approve::{asker, confinement_text, situation};
+pub(crate) use approve::{asker, confinement_text, situation, situation_of};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
 pub(crate) use hooks::{ask_about_added_effects, ask_about_running_call};

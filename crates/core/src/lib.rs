@@ -54,6 +54,7 @@ mod utc;
 pub use address::{is_public_address, special_purpose};
 pub use author::Author;
 pub use budget::{Budget, Spent};
+pub use changes::by_directory::{ChangeCounts, count_by_directory};
 pub use changes::commit::CommitStep;
 pub use changes::history::{
     ChangeWithoutHistory, Checkpoint, CheckpointQuery, ContentHash, ContentHasher, FileObject,

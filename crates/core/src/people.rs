@@ -22,7 +22,7 @@ pub use answer::{Answer, AnswerError, AttendantReply};
 pub use approval::{ApprovalRequest, BuiltChange, FileChange, HeldDiff, Requester};
 pub use attendant::{Attendant, AttendantRegistration, EventAttendant};
 pub use book::{BookError, Inquiry, InquiryBook, InquiryState, MemoryBook, WaitGuard};
-pub(crate) use broker::{Broker, Permission, Settings};
+pub(crate) use broker::{Broker, Permission, Settings, decided_by, denial_by_answer};
 pub use command_end::CommandEnd;
 pub use question::{Question, QuestionAnswer, QuestionOption, QuestionRequest, Selection};
 pub use record::{Approval, ApprovalState, Scope};

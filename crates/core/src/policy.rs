@@ -110,6 +110,8 @@ pub struct Policy {
     layers: Vec<Arc<Policy>>,
     /// Hosts that may be reached at most, whatever the rules say.
     net: Option<NetworkAccess>,
+    /// True if it decides about calls that a person makes, so that no mode is the cause.
+    is_for_person: bool,
 }
 
 impl Policy {
@@ -124,6 +126,7 @@ impl Policy {
             provenance: true,
             layers: Vec::new(),
             net: None,
+            is_for_person: false,
         }
     }
 
@@ -168,7 +171,8 @@ impl Policy {
 
     /// Returns the policy for calls that a person makes: hard denies alone.
     pub(crate) fn for_person(&self) -> Self {
-        Self { hard_denies: self.hard_denies.clone(), ..Self::new(Mode::Yolo) }
+        let hard_denies = self.hard_denies.clone();
+        Self { hard_denies, is_for_person: true, ..Self::new(Mode::Yolo) }
     }
 
     /// Sets the confinement of programs. Without the whole sandbox, or with a network, commands ask more often.
@@ -249,6 +253,33 @@ impl Policy {
     fn allows(&self, effect: Effect, workspace: &Path, situation: &DecisionContext) -> bool {
         let effects = Arc::new(Effects::from(effect));
         self.decide_in("", effects, workspace, situation).decision == Decision::Allow
+    }
+
+    /// Returns whether a call would run without a question if these rules allowed as well; for a command that has run, with the changes
+    /// that it made.
+    pub(crate) fn allows_run_with(
+        &self,
+        rules: &[Rule],
+        tool: &str,
+        effects: &Effects,
+        changes: Option<&Arc<Effects>>,
+        workspace: &Path,
+        situation: &DecisionContext,
+    ) -> bool {
+        let ruling =
+            |rule: &Rule| ActiveRule::new(Decision::Allow, rule.clone()).in_layer(Layer::Session);
+        let policy = rules.iter().map(ruling).fold(self.clone(), Self::with_ruling);
+        let verdict = policy.decide_in(tool, effects.clone(), workspace, situation);
+        let keeps_changes = || match (verdict.keeps(), changes) {
+            (KeptChanges::All, _) => true,
+            (KeptChanges::Asked, Some(changes)) => {
+                let usual = StagedChanges::Ruled;
+                let kept = policy.decide_changes(changes, workspace, usual, situation, &|_| None);
+                kept.decision() == Decision::Allow
+            }
+            (KeptChanges::Asked | KeptChanges::Nothing, _) => false,
+        };
+        verdict.decision_to_run() == Decision::Allow && keeps_changes()
     }
 
     /// Returns the mode, which decides about effects without a rule.
@@ -357,13 +388,13 @@ impl Policy {
             let (decision, by, keeps) =
                 self.decide_effect(tool, effect, effects, workspace, situation);
             let is_open =
-                by.is_mode() && (decision != Decision::Allow || keeps != KeptChanges::All);
+                by.is_without_rule() && (decision != Decision::Allow || keeps != KeptChanges::All);
             if is_open {
                 open.push((effect.clone(), self.open_parts(effect, situation)));
             }
             // Of two that are equally strict, a rule says more than the mode, and changes that are not kept say more than those that are.
             let tells_more = verdict.effect.is_none()
-                || (verdict.by.is_mode() && !by.is_mode())
+                || (verdict.by.is_without_rule() && !by.is_without_rule())
                 || keeps > all_keeps;
             if decision > verdict.decision || (decision == verdict.decision && tells_more) {
                 verdict = Verdict::new(decision, by, Some(effect.clone()), effects);
@@ -735,9 +766,9 @@ impl Policy {
         self.in_force(situation).deciding(applies)
     }
 
-    /// Returns the mode as the cause of a decision.
+    /// Returns the cause of a decision without a rule: the mode, or the person who makes the call.
     fn as_cause(&self) -> DecidedBy {
-        DecidedBy::Mode { mode: self.mode }
+        if self.is_for_person { DecidedBy::Person } else { DecidedBy::Mode { mode: self.mode } }
     }
 
     /// Returns the decision of the mode about an effect.

@@ -12,7 +12,7 @@ use windlass::people::{ApprovalFile, InquiryBook as _};
 use windlass::policy::{ActiveRule, Decision, Layer, PathGlob};
 use windlass::process::ProcessSettings;
 use windlass::session::{Budget, Principal, SessionId};
-use windlass::tool::{Overrides, likeness, nearest};
+use windlass::tool::{CommandFile, Overrides, command_files, likeness, nearest};
 use windlass::{Builder, Session, Windlass};
 
 use crate::config::{Config, NamedTool};
@@ -32,6 +32,7 @@ pub struct Workspace {
     recording: Recording,
     /// Tools that the configuration leaves out.
     without: Vec<String>,
+    command_files: CommandFiles,
     overrides: Overrides,
     budget: Budget,
 }
@@ -57,6 +58,7 @@ impl Workspace {
         builder = with_directories(builder, settings, &config);
         let tree = repository.and_then(|repository| repository.tree);
         builder = with_undo_and_processes(builder, settings, &config, tree)?;
+        let command_files = CommandFiles::of(settings, &config);
         builder = with_programs(builder, settings, path, &mut config);
         builder = with_people(builder, settings);
         for warning in config.warnings() {
@@ -72,7 +74,9 @@ impl Workspace {
         let windlass = builder
             .configure(move |engine| with_call_limits(engine, &config).secrets(secrets))
             .build()?;
-        for warning in check_tools(&windlass.engine().tool_names(), named_tools)? {
+        let names = named_tools.iter().map(|named| named.tool.as_str());
+        let known = command_files.known_tools(&windlass, names);
+        for warning in check_tools(&known, named_tools)? {
             settings.on_warning.report(&warning);
         }
         for line in windlass.recovered() {
@@ -84,6 +88,7 @@ impl Workspace {
             state: settings.state.clone(),
             recording: settings.recording,
             without,
+            command_files,
             overrides,
             budget,
         })
@@ -149,7 +154,8 @@ impl Workspace {
 
     /// Checks that the tools of a choice exist: a misspelled one would be offered, or left out, silently.
     fn check_choice(&self, choice: &ToolChoice) -> Result<(), HubError> {
-        let known = self.windlass.engine().tool_names();
+        let names = choice.only.iter().flatten().chain(&choice.without).map(String::as_str);
+        let known = self.command_files.known_tools(&self.windlass, names);
         let only = choice.only.iter().flatten().map(|tool| ("--tools", tool));
         for (option, tool) in only.chain(choice.without.iter().map(|tool| ("--without", tool))) {
             if let Some(error) = unknown_tool(&known, tool, option.to_owned()) {
@@ -163,6 +169,40 @@ impl Workspace {
     /// socket. Must be called inside a runtime. Returns `None` if the socket cannot be created: the session works without it.
     pub fn serve_jobs(&self, session: &Arc<Session>) -> Option<JobSocket> {
         JobSocket::open(&self.state, self.windlass.engine(), session)
+    }
+}
+
+/// The files whose tools the engine loads later, when one of them is needed.
+#[derive(Debug)]
+struct CommandFiles {
+    /// The directory of the person.
+    directory: Option<PathBuf>,
+    /// Files of the workspace that a person trusted.
+    trusted: Vec<CommandFile>,
+}
+
+impl CommandFiles {
+    /// Finds the command files of a workspace. Reads none of them.
+    fn of(settings: &HubSettings, config: &Config) -> Self {
+        let directory = settings.places.command_tools();
+        Self { directory, trusted: config.command_tools.clone() }
+    }
+
+    /// Returns the names of the tools that there are. Reads command files only if the engine has no tool of one of the `named` names.
+    fn known_tools<'n>(
+        &self,
+        windlass: &Windlass,
+        mut named: impl Iterator<Item = &'n str>,
+    ) -> Vec<String> {
+        let mut known = windlass.engine().tool_names();
+        if named.all(|name| unknown_tool(&known, name, String::new()).is_none()) {
+            return known;
+        }
+        // The engine warns about files that cannot be read when it loads their tools.
+        let personal = self.directory.iter().flat_map(|directory| command_files(directory).0);
+        let files = personal.chain(self.trusted.iter().cloned());
+        known.extend(files.filter_map(|file| Some(file.definition().ok()?.name().to_owned())));
+        known
     }
 }
 

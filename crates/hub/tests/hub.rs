@@ -206,6 +206,49 @@ async fn layers_apply_in_order_and_a_workspace_needs_trust() {
 }
 
 #[tokio::test]
+async fn names_of_command_tools_are_known() {
+    let ground = TestFolder::new(&["w"]);
+    let tool = |name: &str| format!("---\nname: {name}\ncommand: 'true'\n---\nDoes nothing.\n");
+    ground.put("config/tools/own.md", &tool("changelog"));
+    ground.put("config/tools/broken.md", "---\nname: broken\n");
+    ground.put("w/.windlass/tools/theirs.md", &tool("deploy_all"));
+    let workspace = ground.path("w").canonicalize().expect("a workspace");
+    let settings = ground.settings();
+    let found = ActingFiles::in_workspace(&workspace).expect("files");
+    TrustedWorkspaces::trust(&settings.state, &workspace, &found).expect("trusted");
+    for (line, expected) in [
+        ("allow = [\"tool changelog\"]", Ok("")),
+        ("deny = [\"tool deploy_all\"]", Ok("")),
+        ("without = [\"changelog\", \"bash\"]", Ok("")),
+        ("allow = [\"tool of_elsewhere\"]", Ok("there is no tool `of_elsewhere`")),
+        ("allow = [\"tool chnagelog\"]", Err("did you mean `changelog`?")),
+        ("without = [\"deploy_al\"]", Err("did you mean `deploy_all`?")),
+    ] {
+        ground.put("config/config.toml", line);
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let hear = heard.clone();
+        let on_warning = OnWarning::call(move |warning| {
+            hear.lock().expect("no panic").push(warning.to_owned());
+        });
+        let opened = Hub::new(HubSettings { on_warning, ..settings.clone() }).open(&workspace);
+        let told = heard.lock().expect("no panic").join("\n");
+        match (opened, expected) {
+            (Ok(_), Ok("")) => assert_eq!(told, "", "{line}"),
+            (Ok(_), Ok(warning)) => assert!(told.contains(warning), "{line}: {told}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{line}: {error}"),
+            (opened, _) => panic!("{line}: {:?} {told}", opened.err()),
+        }
+    }
+    ground.put("config/config.toml", "");
+    let open = Hub::new(settings).open(&workspace).expect("a workspace");
+    let only = |name: &str| SessionOptions {
+        tools: ToolChoice { only: Some(vec![name.to_owned()]), ..ToolChoice::default() },
+        ..SessionOptions::default()
+    };
+    assert!(open.session(only("changelog")).is_ok() && open.session(only("chnagelog")).is_err());
+}
+
+#[tokio::test]
 async fn people_are_asked_as_the_settings_say() {
     for (people, expected) in [
         (People::NoAttendant, Outcome::Denied),

@@ -38,8 +38,13 @@ impl Root {
     }
 }
 
-/// Formats a number of bytes: `812 B`, `1.2 KiB`, `34 MiB`.
-pub(crate) fn size(bytes: u64) -> String {
+/// Formats a number of bytes, rounded down.
+///
+/// ```
+/// use windlass_tools::format_size;
+/// assert_eq!([812, 1229, 35 << 20].map(format_size), ["812 B", "1.2 KiB", "35 MiB"]);
+/// ```
+pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");

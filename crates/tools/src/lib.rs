@@ -33,6 +33,7 @@ mod undo;
 mod write;
 
 pub use command_tool::{CommandDefinition, CommandTool, DefinitionError};
+pub use format::size as format_size;
 pub use person_tools::{Apply, Restore};
 use windlass_core::{AnyTool, Shell};
 

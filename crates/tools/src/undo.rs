@@ -223,7 +223,7 @@ fn take_back(
 ) -> Result<Output, ToolError> {
     let undo = cx.undo()?;
     if !plan.conflicts.is_empty() {
-        return report_conflicts(cx, undo, plan);
+        return report_conflicts(cx, undo, plan, is_dry);
     }
     if plan.is_without_history() {
         // The previous change becomes the next one to undo only after a person saw this warning; a model's call does not count.
@@ -232,12 +232,12 @@ fn take_back(
         }
         return without_history::refusal(cx, plan, is_dry, asker);
     }
-    let report = UndoReport::of(cx, undo, plan)?;
+    let report = UndoReport::of(cx, undo, plan, is_dry)?;
     let is_all_left = report.paths.is_empty() && !plan.left_out.is_empty();
     if !is_dry && !is_all_left {
         undo.perform(plan)?;
     }
-    Ok(report.output(cx, plan, is_dry))
+    Ok(report.output(cx, plan))
 }
 
 /// The restored paths, for the output.
@@ -250,13 +250,21 @@ struct UndoReport {
     paths: Vec<String>,
     /// Diffs of the first changed files.
     diffs: Vec<String>,
+    /// True if nothing is restored, so that every line says what an undo would do.
+    is_dry: bool,
 }
 
 impl UndoReport {
     /// Collects lines and diffs for all paths of a plan.
-    fn of(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Self, ToolError> {
+    fn of(
+        cx: &Context,
+        undo: UndoDoor<'_>,
+        plan: &UndoPlan,
+        is_dry: bool,
+    ) -> Result<Self, ToolError> {
         let base = cx.files().resolve(Path::new("."))?.path;
-        let mut report = Self { base, lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
+        let mut report =
+            Self { base, lines: Vec::new(), paths: Vec::new(), diffs: Vec::new(), is_dry };
         let sources: HashSet<&PathBuf> =
             plan.ways.iter().filter_map(|way| way.moved_from.as_ref()).collect();
         let mut restored: HashMap<FileObject, u64> = HashMap::new();
@@ -280,7 +288,7 @@ impl UndoReport {
         restored: &HashMap<FileObject, u64>,
     ) -> Result<(), ToolError> {
         let name = Root::recorded(&self.base, &way.path).show(Path::new(""));
-        let mut line = format!("{} {name}", verb_for(way));
+        let mut line = format!("{} {name}", verb_for(way, self.is_dry));
         if let Some(from) = &way.moved_from {
             line =
                 format!("{line} (from {})", Root::recorded(&self.base, from).show(Path::new("")));
@@ -298,7 +306,7 @@ impl UndoReport {
             }
         }
         if self.lines.len() < MAX_NAMED {
-            add_lost_names(&mut line, way, restored);
+            add_lost_names(&mut line, way, restored, self.is_dry);
             self.lines.push(line);
         }
         self.paths.push(name);
@@ -306,14 +314,16 @@ impl UndoReport {
     }
 
     /// Returns the output of the tool.
-    fn output(mut self, cx: &Context, plan: &UndoPlan, is_dry: bool) -> Output {
+    fn output(mut self, cx: &Context, plan: &UndoPlan) -> Output {
+        let is_dry = self.is_dry;
         let done = if is_dry { "would undo" } else { "undid" };
         let what = describe_calls(plan);
         let left_out = self.left_out(plan);
         if self.paths.is_empty() && !left_out.is_empty() {
             let call =
                 plan.calls_with_history().first().map(ToString::to_string).unwrap_or_default();
-            let words = format!("nothing was undone of {what}\n{}", left_out_remark(&left_out));
+            let was = if is_dry { "would be" } else { "was" };
+            let words = format!("nothing {was} undone of {what}\n{}", left_out_remark(&left_out));
             let hint = format!("a person can undo it: windlass undo --call {call}");
             return Output::error(format!("{words}\n{hint}")).with("left_out", left_out);
         }
@@ -330,7 +340,7 @@ impl UndoReport {
             plan.calls_with_history().iter().map(ToString::to_string).collect();
         let staying = without_history::names_without_history(&self.base, plan);
         if !staying.is_empty() {
-            format::push_line(&mut text, &without_history::unchanged_remark(&staying));
+            format::push_line(&mut text, &without_history::unchanged_remark(&staying, is_dry));
         }
         if !left_out.is_empty() {
             format::push_line(&mut text, &left_out_remark(&left_out));
@@ -366,7 +376,12 @@ fn left_out_remark(left_out: &[String]) -> String {
 }
 
 /// Adds a remark about hard links that cannot be restored because they are outside of the workspace or removed.
-fn add_lost_names(line: &mut String, way: &UndoStep, restored: &HashMap<FileObject, u64>) {
+fn add_lost_names(
+    line: &mut String,
+    way: &UndoStep,
+    restored: &HashMap<FileObject, u64>,
+    is_dry: bool,
+) {
     let is_new = way.is_apart || way.now.hash() != way.then.hash();
     let is_joined = way.linked_with.is_some() || way.moved_from.is_some();
     let (FileState::File { object: Some(object), .. }, true, false) =
@@ -378,8 +393,9 @@ fn add_lost_names(line: &mut String, way: &UndoStep, restored: &HashMap<FileObje
     let lost = object.links.saturating_sub(back.unwrap_or(1));
     if lost > 0 {
         let names = if lost == 1 { "name" } else { "names" };
+        let is = if is_dry { "would be a file of its own" } else { "is a file of its own now" };
         *line = format!(
-            "{line}; it is a file of its own now: {lost} other {names} (hard links) that it had cannot be found in the workspace"
+            "{line}; it {is}: {lost} other {names} (hard links) that it had cannot be found in the workspace"
         );
     }
 }
@@ -407,17 +423,18 @@ fn describe_calls(plan: &UndoPlan) -> String {
     format!("{}{rest}", tools.join(", "))
 }
 
-/// Returns the verb for the restoration of a path.
-fn verb_for(way: &UndoStep) -> &'static str {
-    match (&way.now, &way.then) {
-        (_, FileState::Absent) => "removed",
-        _ if way.moved_from.is_some() => "moved back",
-        (FileState::Absent, FileState::Directory { .. }) => "made again",
+/// Returns the verb for the restoration of a path, which is done or, in a dry run, would be done.
+fn verb_for(way: &UndoStep, is_dry: bool) -> &'static str {
+    let (done, would) = match (&way.now, &way.then) {
+        (_, FileState::Absent) => ("removed", "would remove"),
+        _ if way.moved_from.is_some() => ("moved back", "would move back"),
+        (FileState::Absent, FileState::Directory { .. }) => ("made again", "would make again"),
         (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) if a == b => {
-            "restored permissions or times of"
+            ("restored permissions or times of", "would restore permissions or times of")
         }
-        _ => "restored",
-    }
+        _ => ("restored", "would restore"),
+    };
+    if is_dry { would } else { done }
 }
 
 /// Returns the present and the restored content as text; `None` if one is not text, is too large, or is hidden.
@@ -449,11 +466,13 @@ fn report_conflicts(
     cx: &Context,
     undo: UndoDoor<'_>,
     plan: &UndoPlan,
+    is_dry: bool,
 ) -> Result<Output, ToolError> {
     let base = cx.files().resolve(Path::new("."))?.path;
+    let was = if is_dry { "would be" } else { "was" };
     let count = format::count(plan.conflicts.len(), "file was", "files were");
     let mut words =
-        vec![format!("conflict: nothing was undone, since {count} changed in the meantime")];
+        vec![format!("conflict: nothing {was} undone, since {count} changed in the meantime")];
     for conflict in plan.conflicts.iter().take(MAX_SHOWN) {
         let name = Root::recorded(&base, &conflict.path).show(Path::new(""));
         words.push(format!("{name}: {} (left by {})", conflict.why(), conflict.call));
@@ -560,6 +579,44 @@ mod tests {
             (workspace.read("a"), workspace.read("keys/k")),
             (b"one\n".to_vec(), b"one\n".to_vec())
         );
+    }
+
+    #[test]
+    fn dry_run_speaks_of_the_future() {
+        let workspace = Workspace::new(&[("a", "one\n"), ("b", "one\n"), ("c", "one\n")]);
+        let patch = "*** Begin Patch\n*** Update File: a\n@@\n-one\n+two\n*** Delete File: b\n\
+             *** Add File: new\n+x\n*** Update File: c\n*** Move to: d\n*** End Patch";
+        let patched = workspace.call("patch", json!({"patch": patch})).call;
+        for (is_dry, expected) in [
+            (
+                true,
+                [
+                    "would undo",
+                    "would restore a",
+                    "would restore b",
+                    "would remove new",
+                    "would move back c",
+                ],
+            ),
+            (false, ["undid", "restored a", "restored b", "removed new", "moved back c"]),
+        ] {
+            let text = workspace.text("undo", json!({"dry_run": is_dry, "call": patched}));
+            let [head, lines @ ..] = expected;
+            let body = text.split("\n\n").next().unwrap_or_default();
+            assert!(body.starts_with(head), "{text}");
+            for line in body.lines().skip(1).take(4) {
+                assert!(lines.iter().any(|start| line.starts_with(start)), "{line}: {text}");
+            }
+        }
+        let written = workspace.call("write", json!({"path": "other", "content": "x\n"})).call;
+        workspace.write("other", "another hand\n");
+        for (is_dry, expected) in
+            [(true, "conflict: nothing would be undone"), (false, "conflict: nothing was undone")]
+        {
+            let input = json!({"dry_run": is_dry, "call": written});
+            let text = workspace.call("undo", input).output.to_text();
+            assert!(text.starts_with(expected), "{text}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use windlass_core::{ApprovalRequest, BuiltChange, FileChange, GitRecord, git_record, quote};
 use windlass_tools::diff::{Diff, DiffFormat, FileVersion, render_file};
+use windlass_tools::format_size;
 
 use self::moves::Moves;
 
@@ -78,7 +79,7 @@ impl Difference {
             let name = relative_name(&one.path, workspace);
             let what = match one.files {
                 0 => "files removed, or modes changed".to_owned(),
-                files => format!("{files} files, {}", format_bytes(one.bytes)),
+                files => format!("{}, {}", count_files(files), format_size(one.bytes)),
             };
             // It has no history.
             let line = format!("build directory {name}/: {what}; cannot be undone\n");
@@ -86,7 +87,7 @@ impl Difference {
             by_file.push_str(&line);
         }
         if objects > 0 {
-            let line = format!("git objects: {objects} files\n");
+            let line = format!("git objects: {}\n", count_files(objects as u64));
             whole.push_str(&line);
             by_file.push_str(&line);
         }
@@ -170,8 +171,10 @@ fn change_line(change: &FileChange, workspace: &Path) -> String {
             Some(format!("+{} -{}", diff.added(), diff.removed()))
         }
         _ => {
-            let bytes = [&change.before, &change.after].map(|one| one.as_ref().map_or(0, Vec::len));
-            Some(format!("binary, {} to {} bytes", bytes[0], bytes[1]))
+            let size = |content: &Option<Vec<u8>>| content.as_ref().map_or(0, Vec::len) as u64;
+            let [before, after] =
+                [&change.before, &change.after].map(|content| format_size(size(content)));
+            Some(format!("binary, {before} to {after}"))
         }
     };
     change_headline(change, workspace, counted)
@@ -190,13 +193,9 @@ fn change_detail(change: &FileChange) -> String {
     detail.map(|detail| format!(" ({})", quote::visible(detail))).unwrap_or_default()
 }
 
-/// Formats a number of bytes with a unit.
-fn format_bytes(bytes: u64) -> String {
-    match bytes {
-        0..10_000 => format!("{bytes} bytes"),
-        10_000..10_000_000 => format!("{} kB", bytes / 1_000),
-        _ => format!("{} MB", bytes / 1_000_000),
-    }
+/// Formats a number of files: `1 file`, `2 files`.
+fn count_files(files: u64) -> String {
+    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
 #[cfg(test)]
@@ -207,6 +206,20 @@ mod tests {
         let content = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
         let (before, after) = (content(before), content(after));
         FileChange { path: "/w/a".into(), verb, before, after, detail: None }
+    }
+
+    #[test]
+    fn build_directories_are_measured_in_the_units_of_every_other_text() {
+        for (files, bytes, expected) in [
+            (0, 0, "files removed, or modes changed"),
+            (1, 812, "1 file, 812 B"),
+            (2, 1_989_000, "2 files, 1.8 MiB"),
+        ] {
+            let built = [BuiltChange { path: "/w/target".into(), files, bytes }];
+            let look = DiffFormat::plain();
+            let shown = Difference::between(&[], &built, Path::new("/w"), &look, None).shown();
+            assert_eq!(shown, format!("build directory target/: {expected}; cannot be undone\n"));
+        }
     }
 
     fn diff_of(changes: &[FileChange]) -> Difference {
@@ -254,7 +267,7 @@ mod tests {
             let shown = diff_of(std::slice::from_ref(&change)).shown();
             assert!(shown.contains(expected), "{change:?}: {shown}");
             assert!(
-                shown.ends_with("build directory target/: 3 files, 45 kB; cannot be undone\n"),
+                shown.ends_with("build directory target/: 3 files, 43 KiB; cannot be undone\n"),
                 "{shown}"
             );
         }

@@ -78,4 +78,6 @@ pub use windlass_core::{
     ToolSpec, Toolbox, ToolboxError, ToolsChanged, Toolset, Transcript, TranscriptPiece, UndoDoor,
     WalkSettings, likeness, nearest, plain,
 };
-pub use windlass_tools::{BUILTIN, CommandDefinition, CommandTool, DefinitionError, diff};
+pub use windlass_tools::{
+    BUILTIN, CommandDefinition, CommandTool, DefinitionError, diff, format_size,
+};

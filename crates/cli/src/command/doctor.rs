@@ -464,5 +464,7 @@ fn history(global: &Global) -> Result<String> {
     let oldest = status
         .oldest
         .map_or_else(String::new, |at| format!(", since {}", windlass::journal::utc(at)));
-    Ok(format!("{} changes, {} KiB{oldest}", status.checkpoints, status.bytes / 1024))
+    let size = windlass::tool::format_size(status.bytes);
+    let changes = if status.checkpoints == 1 { "change" } else { "changes" };
+    Ok(format!("{} {changes}, {size}{oldest}", status.checkpoints))
 }

@@ -61,8 +61,9 @@ impl Context {
     pub(super) fn program_may_reach_private(&self, effect: &Effect) -> bool {
         let inner = &self.0;
         let Effect::Net { origin, .. } = effect else { return false };
-        let beforehand =
-            |decided: &ExplainedDecision| matches!(decided.settled_by, Some(DecidedBy::Beforehand));
+        let beforehand = |decided: &ExplainedDecision| {
+            matches!(decided.settled_by, Some(DecidedBy::Beforehand | DecidedBy::Person))
+        };
         let is_any_allowed = inner.policy.mode() == Mode::Yolo
             || inner.grant.deciding(effect, beforehand).unwrap_or_default();
         (is_any_allowed && is_plain(origin)) || self.may_reach_private(effect)

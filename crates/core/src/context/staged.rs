@@ -1,6 +1,7 @@
 //! Decides on the changes of a program on its stage: rules, hooks and people see the real changes before they are kept.
 
 mod commit;
+mod listed;
 mod trivial;
 
 use std::collections::HashSet;
@@ -8,19 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::commit::{changed_since, states_before};
+pub(crate) use self::listed::listed;
 use self::trivial::{is_in_cache, leave_out_trivial};
 use super::Context;
 use super::approval::unanswered_error;
 use super::judge::{ChangeJudgement, JudgeInputs, judge, show_changes};
 use super::planted::RemovalNotes;
-use crate::engine::{ask_about_running_call, situation};
+use crate::engine::{ask_about_running_call, situation, situation_of};
 use crate::jobs::{ChangeKind, Job, ProgramChangeReport, ProgramEnd};
 use crate::people::Permission;
 use crate::policy::{StagedChanges, offers};
 use crate::{
     ApprovalRequest, BuiltChange, ChangeWithoutHistory, ChangedTo, ContentHash, Decision, Effect,
     Effects, FailureReason, FileChange, Files, FoundText, HeldChanges, HookCall, KeptChanges,
-    NewCheckpoint, PathPattern, ProcessChange, ProcessChanges, SandboxLevel, SkippedPath,
+    NewCheckpoint, PathPattern, ProcessChange, ProcessChanges, Rule, SandboxLevel, SkippedPath,
     StageHold, ToolError, Tracking, Verdict,
 };
 
@@ -179,10 +181,12 @@ impl Context {
                 self.ask_about_changes(ended, &verdict, changes, shown).await.map_err(|error| {
                     let listed = listed(changes, workspace);
                     if waits_for_answer(&error) {
-                        let text = format!("{}; it would have\n{listed}", error.message().text);
-                        return error.with_text(text).with_context(
-                            "the command ran, and what it changed is held until then",
+                        let limit = inner.broker.answer_limit();
+                        let text = format!(
+                            "the command ran; what it changed is not in the workspace, but held until a person answers, for {limit} at most\n{}\nif a person allows it, it will have\n{listed}",
+                            error.message().text
                         );
+                        return error.with_text(text);
                     }
                     let text = format!("{}\nit would have\n{listed}", error.message().text);
                     dropped(error.with_text(text))
@@ -299,14 +303,21 @@ impl Context {
 
     /// Returns rules that the person can add when approving; none for effects that are asked about every time.
     fn offers(&self, verdict: &Verdict, built: &[BuiltChange]) -> Vec<String> {
-        if verdict.is_asked_always() || !verdict.decided_by().is_mode() {
+        if verdict.is_asked_always() || !verdict.decided_by().is_without_rule() {
             return Vec::new();
         }
         let commands = self.0.grant.effects().iter();
         let commands = commands.filter(|effect| matches!(effect, Effect::Exec(_))).cloned();
         let effects = commands.fold((**verdict.effects()).clone(), Effects::and);
         let built: Vec<PathBuf> = built.iter().map(|built| built.path.clone()).collect();
-        offers(&effects, &built, self.0.session_files.get().workspace(), &self.0.secrets)
+        let (inner, files) = (&self.0, self.0.session_files.get());
+        let (workspace, before) = (files.workspace(), inner.grant.effects());
+        let situation = situation_of(&inner.policy, &*inner.host, files, &inner.session, before);
+        let changes = Some(verdict.effects());
+        let suffices = |rules: &[Rule]| {
+            inner.policy.allows_run_with(rules, &inner.tool, before, changes, workspace, &situation)
+        };
+        offers(&effects, &built, workspace, &inner.secrets, &suffices)
     }
 
     /// Writes a record of the stage to disk, so that an answer can be used after this call, or this process, has ended. Returns
@@ -474,26 +485,6 @@ pub(crate) fn effects_of_changes(changes: &ProcessChanges) -> Effects {
 /// matches it.
 fn built_effects(changes: &ProcessChanges) -> impl Iterator<Item = Effect> {
     changes.built.iter().map(|path| Effect::Write(PathPattern::tree(path)))
-}
-
-/// Lists the changes of a program, one object per line, up to a hundred.
-pub(crate) fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
-    const MAX_LISTED: usize = 100;
-    let name = |path: &Path| match path.strip_prefix(workspace).unwrap_or(path) {
-        inside if inside.as_os_str().is_empty() => ".".to_owned(),
-        inside => crate::quote::path(inside).into_owned(),
-    };
-    let line = |change: &ProcessChange| {
-        let (path, kind) = path_and_kind(change);
-        format!("  {} {}", kind.word(), name(&path))
-    };
-    let mut lines: Vec<String> = changes.changes.iter().take(MAX_LISTED).map(line).collect();
-    if changes.changes.len() > MAX_LISTED {
-        lines.push(format!("  and changed {} more", changes.changes.len() - MAX_LISTED));
-    }
-    let built = |path: &PathBuf| format!("  changed the build directory {}/", name(path));
-    lines.extend(changes.built.iter().map(built));
-    lines.join("\n")
 }
 
 /// Returns whether an approval stays open although its call ends.

@@ -1,6 +1,5 @@
 //! Stage 6: the decision of the policy about a call, and the answer of a person if the policy asks.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::schedule::Ticket;
@@ -8,14 +7,16 @@ use super::{
     Call, ReadyCall, Shared, effects, for_person, hidden_search, hooks, parse, prepare, record,
     trial, unless_stopped,
 };
-use crate::people::{Broker, CallLocation, Permission, approval_subject};
+use crate::people::{
+    Broker, CallLocation, Permission, approval_subject, decided_by, denial_by_answer,
+};
 use crate::policy::offers;
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
 use crate::{
     Approval, ApprovalRequest, ApprovalState, AskTime, Decision, DecisionContext, Effect, Effects,
-    Files, Grant, Host, KeptChanges, Overrides, Requester, SandboxLevel, Session, ToolError,
-    Verdict,
+    Files, Grant, Host, KeptChanges, Overrides, Policy, Requester, Rule, SandboxLevel, Session,
+    ToolError, Verdict,
 };
 
 /// Decides about a planned call by the rules, the mode and the session. Asks in any case if the plan says that it needs a person.
@@ -27,12 +28,21 @@ pub(super) fn decide(engine: &Shared, call: &Call, ready: &ReadyCall<'_>) -> Ver
 /// Decides about resolved effects of a call.
 fn decide_on(engine: &Shared, call: &Call, effects: &Arc<Effects>) -> Verdict {
     let (policy, files) = (engine.policy_of(call), call.files.get());
+    let situation = situation_of(&policy, &*engine.host, files, &call.session, effects);
+    policy.decide_in(&call.name, effects.clone(), files.workspace(), &situation)
+}
+
+/// Returns the facts that a decision about these effects depends on, also those that the files themselves tell.
+pub(crate) fn situation_of(
+    policy: &Policy,
+    host: &dyn Host,
+    files: &dyn Files,
+    session: &Session,
+    effects: &Effects,
+) -> DecisionContext {
     let harmless = policy.harmless(effects, files);
     let git_places = unnamed_git_places(effects, files);
-    let situation =
-        DecisionContext { harmless, git_places, ..situation(&*engine.host, files, &call.session) };
-    let workspace = files.workspace();
-    policy.decide_in(&call.name, effects.clone(), workspace, &situation)
+    DecisionContext { harmless, git_places, ..situation(host, files, session) }
 }
 
 /// Returns the facts about time and session that a decision depends on.
@@ -114,6 +124,9 @@ pub(super) async fn permit<'t>(
             return Ok((ready, grant));
         }
         if let Some(grant) = granted_at_once(&verdict) {
+            if !engine.broker.has_no_denials() {
+                Box::pin(refuse_if_denied_before(engine, call, &verdict)).await?;
+            }
             return Ok((ready, grant));
         }
         let asked = Box::pin(hooks::ask_instead_of_person(engine, call, &verdict));
@@ -164,12 +177,28 @@ fn granted_at_once(verdict: &Verdict) -> Option<Grant> {
     verdict.grant().filter(|_| !can_use_earlier_answer(verdict))
 }
 
+/// Fails if a person remembered a no to this very call, which the rules or the mode allow.
+async fn refuse_if_denied_before(
+    engine: &Shared,
+    call: &mut Call,
+    verdict: &Verdict,
+) -> Result<(), ToolError> {
+    let request = approval_request(engine, call, verdict);
+    let Some(denied) = engine.broker.find_denial(&request).await else { return Ok(()) };
+    let by = decided_by(&denied, Some(denied.scope));
+    call.decided = Some(verdict.clone().denied_by(by).decided(None));
+    Err(denial_by_answer(verdict, &denied))
+}
+
 /// Finds the earlier answer that would settle the call. Does not use it up.
 pub(super) async fn earlier_answer(
     engine: &Shared,
     call: &Call,
     verdict: &Verdict,
 ) -> Option<Approval> {
+    if granted_at_once(verdict).is_some() {
+        return engine.broker.find_denial(&approval_request(engine, call, verdict)).await;
+    }
     if !can_use_earlier_answer(verdict) {
         return None;
     }
@@ -223,12 +252,19 @@ fn may_read_all(engine: &Shared, call: &Call, verdict: &Verdict) -> bool {
     !reads.is_empty() && decide_on(engine, call, &reads).decision() == Decision::Allow
 }
 
-/// Returns the rules that a person can give together with an approval; none if the call asks each time.
-fn offers_of(engine: &Shared, verdict: &Verdict, workspace: &Path) -> Vec<String> {
-    if verdict.is_asked_always() {
+/// Returns the rules that a person can give together with an approval; none if the call asks each time, or is not asked about before it
+/// runs.
+fn offers_of(engine: &Shared, call: &Call, verdict: &Verdict) -> Vec<String> {
+    if verdict.is_asked_always() || verdict.decision_to_run() != Decision::Ask {
         return Vec::new();
     }
-    offers(verdict.effects(), &[], workspace, &engine.secrets)
+    let (policy, files, effects) = (engine.policy_of(call), call.files.get(), verdict.effects());
+    let situation = situation_of(&policy, &*engine.host, files, &call.session, effects);
+    let workspace = files.workspace();
+    let suffices = |rules: &[Rule]| {
+        policy.allows_run_with(rules, &call.name, effects, None, workspace, &situation)
+    };
+    offers(effects, &[], workspace, &engine.secrets, &suffices)
 }
 
 /// Makes the approval request for a call.
@@ -258,7 +294,7 @@ fn approval_request(engine: &Shared, call: &Call, verdict: &Verdict) -> Approval
         changes: [].into(),
         built: Vec::new(),
         confinement: confinement_for_person(engine, call, verdict),
-        offers: offers_of(engine, verdict, workspace),
+        offers: offers_of(engine, call, verdict),
         workspace: workspace.to_owned(),
         directory: call.overrides.work_dir.clone(),
         at: engine.host.clock().now(),

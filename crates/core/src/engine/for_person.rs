@@ -88,5 +88,5 @@ impl ForPerson {
 /// Returns the grant of a call that a person makes and that would ask: they have agreed by making it.
 pub(super) fn grant_for_person(call: &Call, verdict: &Verdict) -> Option<Grant> {
     let is_theirs = call.for_person.is_some() && verdict.decision() == Decision::Ask;
-    is_theirs.then(|| verdict.grant_by_person(DecidedBy::Beforehand))
+    is_theirs.then(|| verdict.grant_by_person(DecidedBy::Person))
 }

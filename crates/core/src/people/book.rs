@@ -139,7 +139,7 @@ pub trait InquiryBook<R: Inquiry>: Send + Sync {
         self.put(&record).map(|()| true)
     }
 
-    /// Returns a number that changes whenever the book changes. Must be cheap: waiting calls check it often.
+    /// Returns a number that changes whenever the book changes; 0 only if it is empty. Must be cheap: calls check it often.
     fn version(&self) -> u64;
 
     /// Marks a record as waited for until the guard is dropped or the process ends in any way.

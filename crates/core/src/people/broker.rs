@@ -34,6 +34,8 @@ pub(crate) struct Broker {
     ids: Arc<dyn IdSource>,
     /// Approvals that calls of this process wait for.
     shared: Lock<HashMap<ApprovalId, SharedApproval>>,
+    /// The version of the book in which no denial is remembered. Most books hold none, so that most calls look no further.
+    without_denials: Lock<u64>,
 }
 
 /// Settings for asking people.
@@ -114,6 +116,7 @@ impl Broker {
             host,
             ids,
             shared: Lock::default(),
+            without_denials: Lock::default(),
         }
     }
 
@@ -131,6 +134,11 @@ impl Broker {
     pub(crate) fn expiry(&self, asked: SystemTime) -> SystemTime {
         let expires = asked.checked_add(self.settings.expire_after);
         expires.or_else(|| asked.checked_add(EXPIRES_AFTER)).unwrap_or(asked)
+    }
+
+    /// Returns the time in which a question has to be answered, in words.
+    pub(crate) fn answer_limit(&self) -> String {
+        duration_words(self.settings.expire_after)
     }
 
     /// Returns the approvals on record, the oldest first, after recent withdrawals of this process are done.
@@ -196,10 +204,11 @@ impl Broker {
         self.approvals.journal(&mut before).await;
         let id = &before.id;
         if let ApprovalState::Denied(why) = &before.settled {
-            if before.scope == Scope::Once {
-                // If two calls find the answer at the same time, both are denied.
-                drop(self.approvals.remove(id.as_str()).await);
+            if before.scope != Scope::Once {
+                return Some(Err(denial_by_answer(verdict, &before)));
             }
+            // If two calls find the answer at the same time, both are denied.
+            drop(self.approvals.remove(id.as_str()).await);
             return Some(Err(verdict.denial(Some(&earlier_refusal(id, why)))));
         }
         Some(Ok(permission_of(verdict, &before, Some(before.scope))))
@@ -211,6 +220,22 @@ impl Broker {
         let found = self.approvals.read(move |book| find_answers(book, &asked)).await.ok()?;
         let counts = |one: &Approval| one.scope == Scope::Once || request.can_be_remembered;
         found.into_iter().next().filter(counts)
+    }
+
+    /// Returns whether no denial is remembered for any call. Cheap: the book is not read.
+    pub(crate) fn has_no_denials(&self) -> bool {
+        self.approvals.version() == *self.without_denials.lock()
+    }
+
+    /// Finds the remembered denial of a call that the rules or the mode allow: a person's no counts whatever they say by now.
+    pub(crate) async fn find_denial(&self, request: &ApprovalRequest) -> Option<Approval> {
+        let version = self.approvals.version();
+        let all = self.approvals.list().await.ok()?;
+        if !all.iter().any(Approval::is_remembered_no) {
+            *self.without_denials.lock() = version;
+            return None;
+        }
+        self.find_earlier_answer(request).await.filter(Approval::is_remembered_no)
     }
 
     /// Uses up the earlier answer that a grant comes from, if any: an answer that counts once is removed, and a remembered one notes that
@@ -457,7 +482,7 @@ impl Broker {
                 );
             }
             WaitResult::Expired => {
-                let limit = duration_words(self.settings.expire_after);
+                let limit = self.answer_limit();
                 return Err(verdict.denial(Some(&format!("no person answered within {limit}"))));
             }
         };
@@ -477,7 +502,7 @@ impl Broker {
     /// Makes the denial of a call whose approval stays on record, with the commands to answer it.
     fn deferred_denial(&self, verdict: &Verdict, approval: &Approval) -> ToolError {
         let id = approval.id.clone();
-        let limit = duration_words(self.settings.expire_after);
+        let limit = self.answer_limit();
         let remedy = verdict.remedy().map(|remedy| format!("\n{remedy}")).unwrap_or_default();
         let is_job = |effect: &Effect| matches!(effect, Effect::Exec(line) if line.is_job);
         let is_of_model =
@@ -531,7 +556,7 @@ fn permission_of(verdict: &Verdict, approval: &Approval, scope: Option<Scope>) -
 }
 
 /// Returns the approval as the cause of a decision.
-fn decided_by(approval: &Approval, scope: Option<Scope>) -> DecidedBy {
+pub(crate) fn decided_by(approval: &Approval, scope: Option<Scope>) -> DecidedBy {
     DecidedBy::Approval { id: approval.id.clone(), scope, who: approval.who.clone() }
 }
 
@@ -568,6 +593,15 @@ fn new_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
         made: request.made.clone(),
         is_journaled: false,
     }
+}
+
+/// Makes the denial by a remembered answer, with the command that forgets it. No rule and no mode would allow the call before.
+pub(crate) fn denial_by_answer(verdict: &Verdict, denied: &Approval) -> ToolError {
+    let ApprovalState::Denied(why) = &denied.settled else { return verdict.denial(None) };
+    let id = &denied.id;
+    let by = verdict.clone().denied_by(decided_by(denied, Some(denied.scope)));
+    ToolError::denied(format!("{}: {}", by.refusal(), earlier_refusal(id, why)))
+        .hint(format!("a person can take that back: `windlass policy revoke {id}`"))
 }
 
 /// Returns the reason of a denial by an earlier answer.

@@ -65,6 +65,11 @@ impl<R: Inquiry> Desk<R> {
         Self { worker, watcher, spare, host, journal_answer }
     }
 
+    /// Returns the version of the book.
+    pub(super) fn version(&self) -> u64 {
+        self.worker.book().version()
+    }
+
     /// Returns all records, the oldest first.
     pub(super) async fn list(&self) -> Result<Vec<R>, BookError> {
         self.worker.read(|book| book.list()).await.flatten()

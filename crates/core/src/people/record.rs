@@ -244,7 +244,7 @@ impl Approval {
     }
 
     /// Returns whether the answer is a denial that counts for more than one call.
-    fn is_remembered_no(&self) -> bool {
+    pub(crate) fn is_remembered_no(&self) -> bool {
         matches!(self.settled, ApprovalState::Denied(_)) && self.scope != Scope::Once
     }
 

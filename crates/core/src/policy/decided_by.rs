@@ -73,6 +73,8 @@ pub enum DecidedBy {
     Budget,
     /// A person who agreed to everything in advance (`--yes`).
     Beforehand,
+    /// The person who made the call: an undo, or the application of a proposal.
+    Person,
     /// The sandbox level `staged`: changes are kept only after a person has seen them.
     Staged,
     /// The command itself, which was allowed to change files when it started.
@@ -97,9 +99,9 @@ impl DecidedBy {
         matches!(self, Self::AlwaysAsk { .. } | Self::NeedsPerson)
     }
 
-    /// Returns whether the mode decided, because no rule is about the effect.
-    pub(crate) fn is_mode(&self) -> bool {
-        matches!(self, Self::Mode { .. })
+    /// Returns whether no rule is about the effect, so that the mode decided, or the person who made the call.
+    pub(crate) fn is_without_rule(&self) -> bool {
+        matches!(self, Self::Mode { .. } | Self::Person)
     }
 
     /// Replaces each free text in it, so that secrets can be redacted before it is shown or stored.
@@ -115,6 +117,7 @@ impl DecidedBy {
             | Self::Approval { .. }
             | Self::Budget
             | Self::Beforehand
+            | Self::Person
             | Self::Staged
             | Self::Command
             | Self::Trial => [None, None],
@@ -162,6 +165,7 @@ impl fmt::Display for DecidedBy {
             }
             Self::Budget => f.write_str("the budget of the session"),
             Self::Beforehand => f.write_str("approved beforehand"),
+            Self::Person => f.write_str("the person who made the call"),
             Self::Staged => f.write_str("sandbox staged"),
             Self::Command => f.write_str("the command"),
             Self::Trial => f.write_str("a trial"),
@@ -210,6 +214,7 @@ impl fmt::Display for ExplainedDecision {
             (Some(hook @ DecidedBy::Hook { .. }), _) => {
                 write!(f, "allowed by {hook}, where {} asks", self.by)
             }
+            (Some(by @ DecidedBy::Person), _) => write!(f, "allowed by {by}"),
             (Some(by), _) => write!(f, "{by}"),
             (None, Decision::Allow) => write!(f, "allowed by {}", self.by),
             (None, Decision::Ask) => write!(f, "asked by {}", self.by),
@@ -254,6 +259,7 @@ mod tests {
             (approval(Some(Scope::Once)), "approval a1 (once)"),
             (DecidedBy::Budget, "the budget of the session"),
             (DecidedBy::Beforehand, "approved beforehand"),
+            (DecidedBy::Person, "the person who made the call"),
             (DecidedBy::Staged, "sandbox staged"),
             (DecidedBy::Command, "the command"),
             (DecidedBy::Trial, "a trial"),

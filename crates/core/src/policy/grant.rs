@@ -72,10 +72,11 @@ impl Grant {
         self.more.lock().push(more);
     }
 
-    /// Returns whether a person approved the call: now, by an earlier answer that counts for it, or all calls in advance.
+    /// Returns whether a person approved the call, now, by an earlier answer that counts for it or with all calls in advance, or made it
+    /// where the policy asks.
     pub(crate) fn is_of_person(&self) -> bool {
         let by = &self.decided.settled_by;
-        matches!(by, Some(DecidedBy::Approval { .. } | DecidedBy::Beforehand))
+        matches!(by, Some(DecidedBy::Approval { .. } | DecidedBy::Beforehand | DecidedBy::Person))
     }
 
     /// Returns whether the call is a trial run.

@@ -10,9 +10,30 @@ use crate::{Effect, Effects, PathPattern, Secrets};
 /// Maximum number of offered rules.
 const MAX_OFFERED_RULES: usize = 4;
 
-/// Returns rules that each allow a part of these effects in future: changes below the common directory of all changed files, build
-/// directories, and a command by its words. Paths are relative to the workspace. A rule that would contain a secret is left out.
+/// Returns the rules under which the same call would not ask again: for changes below the common directory of all changed files, for build
+/// directories, and for a command by its words. Paths are relative to the workspace. A rule that would contain a secret is left out.
+///
+/// `suffices` decides about the call under added rules. If no rule is enough alone, those are offered that are enough together.
 pub(crate) fn offers(
+    effects: &Effects,
+    built: &[PathBuf],
+    workspace: &Path,
+    secrets: &Secrets,
+    suffices: &dyn Fn(&[Rule]) -> bool,
+) -> Vec<String> {
+    let offered = possible_rules(effects, built, workspace, secrets);
+    let parsed: Vec<Rule> = offered.iter().filter_map(|rule| rule.parse().ok()).collect();
+    let is_enough = |rule: &String| rule.parse::<Rule>().is_ok_and(|rule| suffices(&[rule]));
+    let enough: Vec<String> = offered.iter().filter(|rule| is_enough(rule)).cloned().collect();
+    match enough.is_empty() {
+        false => enough,
+        true if offered.len() > 1 && suffices(&parsed) => offered,
+        true => Vec::new(),
+    }
+}
+
+/// Returns rules that each allow a part of these effects.
+fn possible_rules(
     effects: &Effects,
     built: &[PathBuf],
     workspace: &Path,
@@ -99,8 +120,10 @@ fn rule_below(directory: &Path, workspace: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::CommandLine;
+    use crate::{CommandLine, Confinement, DecisionContext, Mode, Policy, SandboxLevel};
 
     #[test]
     fn offers_the_directory_the_command_and_each_build_directory() {
@@ -136,8 +159,97 @@ mod tests {
             (vec![Effect::Exec(CommandLine::opaque("$x", "?"))], vec![], vec![]),
         ] {
             let built: Vec<PathBuf> = built.iter().map(PathBuf::from).collect();
-            let found = offers(&effects(all.clone()), &built, Path::new("/w"), &Secrets::default());
+            let all = effects(all.clone());
+            let found = possible_rules(&all, &built, Path::new("/w"), &Secrets::default());
             assert_eq!(found, expected, "{all:?}");
+        }
+    }
+
+    /// A command with the files that it changes itself, and those that the shell's redirections change.
+    struct Case {
+        words: &'static str,
+        own: &'static [&'static str],
+        redirected: &'static [&'static str],
+        /// Changes that only the run showed.
+        found: &'static [&'static str],
+        built: &'static [&'static str],
+        expected: &'static [&'static str],
+    }
+
+    #[test]
+    fn no_rule_is_offered_under_which_the_same_call_asks_again() {
+        let case = Case {
+            words: "make x",
+            own: &[],
+            redirected: &[],
+            found: &[],
+            built: &[],
+            expected: &[],
+        };
+        let workspace = Path::new("/w");
+        let confinement = Confinement { level: SandboxLevel::Workspace, ..Confinement::default() };
+        let policy = Policy::new(Mode::Ask).with_confinement(confinement);
+        for case in [
+            Case { found: &["/w/out/a"], expected: &["write out/**", "exec make x"], ..case },
+            Case { built: &["/w/target"], expected: &["write target/**", "exec make x"], ..case },
+            Case {
+                words: "touch a",
+                own: &["/w/a"],
+                expected: &["write a", "exec touch a"],
+                ..case
+            },
+            Case { words: "echo 1", redirected: &["/w/nv"], expected: &["write nv"], ..case },
+            Case {
+                redirected: &["/w/nv"],
+                found: &["/w/out/a"],
+                expected: &["write {nv,out/**}", "write **"],
+                ..case
+            },
+            Case {
+                found: &["/w/src/a"],
+                built: &["/w/target"],
+                expected: &["exec make x"],
+                ..case
+            },
+            Case {
+                words: "echo 1",
+                redirected: &["/w/src/a"],
+                built: &["/w/target"],
+                expected: &["write src/**", "write target/**", "exec echo 1"],
+                ..case
+            },
+            Case { words: "echo 1", redirected: &["/srv/a"], ..case },
+        ] {
+            let file = |path: &&str| PathPattern::file(*path);
+            let changed = || case.own.iter().chain(case.redirected).map(file);
+            let mut command = CommandLine::words(case.words.split(' '));
+            command.redirected = case.redirected.iter().map(file).collect();
+            for part in &mut command.commands {
+                part.changes = case.own.iter().map(file).collect();
+            }
+            let before: Effects =
+                changed().map(Effect::Write).chain([Effect::Exec(command.clone())]).collect();
+            let built: Vec<PathBuf> = case.built.iter().map(PathBuf::from).collect();
+            let changes: Effects = changed()
+                .chain(case.found.iter().map(file))
+                .chain(built.iter().map(PathPattern::tree))
+                .map(Effect::Write)
+                .collect();
+            let changes = Arc::new(changes);
+            let situation = DecisionContext::default();
+            let suffices = |rules: &[Rule]| {
+                policy.allows_run_with(
+                    rules,
+                    "bash",
+                    &before,
+                    Some(&changes),
+                    workspace,
+                    &situation,
+                )
+            };
+            let all = changes.iter().cloned().chain([Effect::Exec(command)]).collect();
+            let found = offers(&all, &built, workspace, &Secrets::default(), &suffices);
+            assert_eq!(found, case.expected, "{before}");
         }
     }
 }

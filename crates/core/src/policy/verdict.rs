@@ -168,6 +168,12 @@ impl Verdict {
         self
     }
 
+    /// Makes the verdict deny; `by` is the cause.
+    pub(crate) fn denied_by(mut self, by: DecidedBy) -> Self {
+        (self.decision, self.by) = (Decision::Deny, by);
+        self
+    }
+
     /// Returns the refusal for a model or person: the effect, and the cause of the decision.
     pub fn refusal(&self) -> String {
         let what = self.effect.as_ref().map_or_else(|| "the call".to_owned(), ToString::to_string);
@@ -231,6 +237,7 @@ impl Verdict {
             | DecidedBy::Approval { .. }
             | DecidedBy::Budget
             | DecidedBy::Beforehand
+            | DecidedBy::Person
             | DecidedBy::Staged
             | DecidedBy::Command
             | DecidedBy::Trial

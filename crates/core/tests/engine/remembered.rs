@@ -103,6 +103,48 @@ async fn denial_can_be_remembered_and_revoked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn remembered_denial_binds_whatever_the_rules_and_the_mode_say() {
+    let rule = |text: &str| text.parse().expect("a rule");
+    for (scope, elsewhere) in [
+        (Scope::Session, Outcome::Ok),
+        (Scope::Project, Outcome::Denied),
+        (Scope::Always, Outcome::Denied),
+    ] {
+        let book = Arc::default();
+        let mut setup = attended_engine(&book);
+        let running = setup.spawn(deploy("a"));
+        let request = setup.asked().await;
+        setup.engine.answer(&request.id, Answer::deny_for(scope, "no")).await.unwrap();
+        running.await.unwrap();
+        for policy in [
+            Policy::new(Mode::Ask).allow(rule("write **")),
+            Policy::new(Mode::Ask).allow(rule("tool deploy")),
+            Policy::new(Mode::Auto),
+            Policy::new(Mode::Yolo),
+        ] {
+            let told = format!("{scope}: {policy:?}");
+            setup.engine.set_policy(policy);
+            let again = setup.engine.call(&setup.session, deploy("a")).await;
+            let text = again.output.to_text();
+            assert_eq!(again.outcome, Outcome::Denied, "{told}: {text}");
+            let id = &request.id;
+            for part in
+                [format!("said no before, in {id}: no"), format!("windlass policy revoke {id}")]
+            {
+                assert!(text.contains(&part), "{told}: {text}");
+            }
+            let explained = setup.engine.explain_with_answer(&setup.session, deploy("a")).await;
+            assert_eq!(explained.unwrap().1.map(|one| one.id), Some(id.clone()), "{told}");
+            let other = Arc::new(Session::new(SessionId::new("other")));
+            assert_eq!(setup.engine.call(&other, deploy("a")).await.outcome, elsewhere, "{told}");
+            assert_eq!(setup.engine.call(&setup.session, deploy("b")).await.outcome, Outcome::Ok);
+        }
+        assert!(setup.engine.revoke(&request.id).await.unwrap());
+        assert_eq!(setup.engine.call(&setup.session, deploy("a")).await.outcome, Outcome::Ok);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn same_approval_is_asked_once_unless_the_answer_is_for_one_call() {
     let book = Arc::default();
     let mut setup = attended_engine(&book);

@@ -48,12 +48,13 @@ pub(super) fn refusal(
     Ok(Output::error(lines.join("\n")).with("without_history", names))
 }
 
-/// Says that the paths with these names stay as they are.
-pub(super) fn unchanged_remark(names: &[String]) -> String {
-    let verb = if names.len() == 1 {
-        "stays as it is, since it has"
-    } else {
-        "stay as they are, since they have"
+/// Says that the paths with these names stay as they are or, in a dry run, would stay.
+pub(super) fn unchanged_remark(names: &[String], is_dry: bool) -> String {
+    let verb = match (names.len(), is_dry) {
+        (1, true) => "would stay as it is, since it has",
+        (1, false) => "stays as it is, since it has",
+        (_, true) => "would stay as they are, since they have",
+        (_, false) => "stay as they are, since they have",
     };
     format!("[{} {verb} no history]", join_names(names))
 }

@@ -1,9 +1,8 @@
 //! Summarizes many changed files on one screen: numbers by directory, and the names of the first files.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use windlass_core::{FileChange, quote};
+use windlass_core::{ChangeCounts, FileChange, count_by_directory};
 
 /// Maximum number of files that are listed with a line each instead of a summary.
 pub(super) const MAX_LISTED_FILES: usize = 100;
@@ -18,8 +17,11 @@ pub(super) fn summary(
     workspace: &Path,
     change_line: &dyn Fn(&FileChange) -> String,
 ) -> String {
-    let mut text = format!("{} files: {}\n", changes.len(), ChangeCounts::of(changes.iter()));
-    let directories = count_by_directory(changes, workspace);
+    let verbs: Vec<(&Path, &'static str)> =
+        changes.iter().map(|change| (change.path.as_path(), change.verb)).collect();
+    let all: ChangeCounts = verbs.iter().map(|(_, verb)| *verb).collect();
+    let mut text = format!("{} files: {all}\n", changes.len());
+    let directories = count_by_directory(&verbs, workspace, MAX_DIRECTORIES);
     for (name, counts) in directories.iter().take(MAX_DIRECTORIES) {
         append(&mut text, format_args!("  below {name}/: {counts}\n"));
     }
@@ -46,65 +48,4 @@ fn append(text: &mut String, more: std::fmt::Arguments<'_>) {
 /// Returns whether a change only creates a file or changes its content.
 fn only_changes_content(change: &FileChange) -> bool {
     change.detail.is_none() && matches!(change.verb, "create" | "change")
-}
-
-/// The number of changes of each kind, by verb.
-#[derive(Default)]
-struct ChangeCounts(BTreeMap<&'static str, usize>);
-
-impl ChangeCounts {
-    fn of<'c>(changes: impl Iterator<Item = &'c FileChange>) -> Self {
-        let mut counts = Self::default();
-        changes.for_each(|change| counts.add(change));
-        counts
-    }
-
-    fn add(&mut self, change: &FileChange) {
-        *self.0.entry(change.verb).or_default() += 1;
-    }
-
-    fn total(&self) -> usize {
-        self.0.values().sum()
-    }
-}
-
-impl std::fmt::Display for ChangeCounts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let words: Vec<String> =
-            self.0.iter().map(|(verb, count)| format!("{verb} {count}")).collect();
-        f.write_str(&words.join(", "))
-    }
-}
-
-/// Counts the changes by directory, as deep as the maximum number of directories allows. Directories with most changes come first.
-fn count_by_directory(changes: &[FileChange], workspace: &Path) -> Vec<(String, ChangeCounts)> {
-    let at_depth = |depth: usize| {
-        let mut found: BTreeMap<String, ChangeCounts> = BTreeMap::new();
-        for change in changes {
-            let name = directory_of(&change.path, workspace, depth);
-            found.entry(name).or_default().add(change);
-        }
-        found
-    };
-    let mut chosen = at_depth(1);
-    for depth in 2..=4 {
-        let deeper = at_depth(depth);
-        if deeper.len() > MAX_DIRECTORIES || deeper.len() == chosen.len() {
-            break;
-        }
-        chosen = deeper;
-    }
-    let mut directories: Vec<(String, ChangeCounts)> = chosen.into_iter().collect();
-    directories.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.total()));
-    directories
-}
-
-/// Returns the first components of a file's directory, relative to the workspace; `.` for the workspace itself.
-fn directory_of(path: &Path, workspace: &Path, depth: usize) -> String {
-    let inside = path.strip_prefix(workspace);
-    // An absolute path has its root as a part.
-    let depth = if inside.is_ok() { depth } else { depth + 1 };
-    let directory = inside.unwrap_or(path).parent().unwrap_or(Path::new(""));
-    let named: std::path::PathBuf = directory.components().take(depth).collect();
-    if named.as_os_str().is_empty() { ".".to_owned() } else { quote::path(&named).into_owned() }
 }
