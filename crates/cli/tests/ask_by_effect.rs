@@ -535,6 +535,26 @@ fn large_change_is_summarized_and_shown_whole_on_demand() {
     }
 }
 
+/// A change of a file of several megabytes is counted by lines and can be shown whole, with the question and later.
+#[test]
+fn long_text_is_counted_and_shown_whole_on_demand() {
+    let home = home();
+    let command = "yes 'line abcdefghijklmnopqrst' | head -n 80000 | cat src/b - > long; mv long src/b; echo last >> src/b";
+    let input = json!({"command": command}).to_string();
+    let arguments = ["call", "bash", &input, "--color", "never"];
+    let mut terminal = Terminal::start(&home, 60, "", &arguments);
+    terminal.expect(QUESTION);
+    let (ran, shown) = terminal.answer_and_end("n");
+    assert_eq!(ran.code, 3, "{shown}");
+    for part in ["change src/b (+80001 -0)", "policy diff", "[d] show every line"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let id = defer_command(&home, command);
+    let diff = home.run(&["policy", "diff", &id]).stdout;
+    assert_eq!(diff.lines().filter(|line| *line == "+line abcdefghijklmnopqrst").count(), 80_000);
+    assert!(diff.ends_with("\n+last\n"), "{}", diff.len());
+}
+
 /// A command that exceeds its time limit is reported so, even if its changes are dropped.
 #[test]
 fn timed_out_command_is_reported_as_timed_out_when_its_changes_are_dropped() {
@@ -816,7 +836,7 @@ fn diff_shows_changes_besides_the_text_of_a_file() {
     let home = home();
     std::fs::hard_link(home.workspace().join("a"), home.workspace().join("h2")).expect("a link");
     let command = "python3 -c \"import os; os.setxattr('src/b', 'user.mark', b'seen')\"; echo c >> src/b; chmod 600 src/b; \
-                   head -c 2000000 /dev/zero | tr '\\0' x > long; truncate -s 1G sparse; rm h2; cp a h2; \
+                   head -c 17000000 /dev/zero | tr '\\0' x > long; truncate -s 1G sparse; rm h2; cp a h2; \
                    echo x > $(printf '\\342\\200\\256gnp.txt')";
     let call = json!({"name": "bash", "arguments": {"command": command}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
@@ -826,7 +846,7 @@ fn diff_shows_changes_besides_the_text_of_a_file() {
     let shown = home.run(&["policy", "diff", id]).stdout;
     for words in [
         "attribute user.mark = \"seen\"",
-        "create long (too long to be shown: 2000000 bytes ",
+        "create long (too long to be shown: 17000000 bytes ",
         "create sparse (too long to be shown: 1073741824 bytes)",
         "change h2 (no name of the same file as others any more)",
         "created $'\\xe2\\x80\\xaegnp.txt': +1 -0",

@@ -356,25 +356,29 @@ fn find_row(names: &[&OsStr], scope: ProtectedScope) -> Option<&'static Protecte
 /// ```
 /// use windlass_core::{GitRecord, git_record};
 /// let record = |path: &'static str| git_record(path.as_ref());
-/// assert_eq!(record("/w/.git/objects/ab/cdef"), Some(GitRecord::Object));
+/// assert_eq!(record("/w/.git/objects/ab"), Some(GitRecord::ObjectDirectory));
 /// assert_eq!(record(".git/logs/HEAD"), Some(GitRecord::Reference));
 /// assert_eq!(record(".git/config"), None);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitRecord {
-    /// An object, alone or in a pack.
+    /// An object, or a pack of objects with its tables.
     Object,
+    /// A directory for objects or packs.
+    ObjectDirectory,
     /// The index, a reference or its log.
     Reference,
 }
 
 /// Returns the kind of git's own files that a path is in a `.git` directory. Returns `None` for files that git obeys, such as its
-/// configuration.
+/// configuration, and for files among its objects whose names git would not give.
 ///
 /// ```
 /// use windlass_core::{GitRecord, git_record};
 /// let record = |path: &'static str| git_record(path.as_ref());
-/// assert_eq!(record("/w/.git/objects/pack/p.idx"), Some(GitRecord::Object));
+/// let pack = "/w/.git/objects/pack/pack-4b825dc642cb6eb9a060e54bf8d69288fbee4904.idx";
+/// assert_eq!(record(pack), Some(GitRecord::Object));
+/// assert_eq!(record("/w/.git/objects/ab/run.sh"), None, "no object has such a name");
 /// assert_eq!(record("/w/.git/objects/info/alternates"), None, "it says where git looks for objects");
 /// ```
 pub fn git_record(path: &Path) -> Option<GitRecord> {
@@ -391,11 +395,37 @@ pub fn git_record(path: &Path) -> Option<GitRecord> {
     let mut inside = path.iter().skip_while(|part| *part != ".git").skip(1);
     let first = inside.next()?;
     if first == "objects" {
-        // Other files, such as `info/alternates`, say where git looks for objects.
-        let is_object = inside.next().is_some_and(|part| part.len() == 2 || part == "pack");
-        return is_object.then_some(GitRecord::Object);
+        return object_record(inside.next()?, inside.next(), inside.next().is_some());
     }
     REFERENCES.iter().any(|name| first == *name).then_some(GitRecord::Reference)
+}
+
+/// Returns the kind of a file or directory below `objects`. Others than objects, such as `info/alternates`, say where git looks for
+/// objects, or are no business of git.
+fn object_record(directory: &OsStr, name: Option<&OsStr>, is_deeper: bool) -> Option<GitRecord> {
+    let is_loose = is_hex(directory.as_bytes(), &[2]);
+    if is_deeper || !(is_loose || directory == "pack") {
+        return None;
+    }
+    let Some(name) = name else { return Some(GitRecord::ObjectDirectory) };
+    // The directory has the first two digits of a hash with SHA-1 or SHA-256.
+    let is_object =
+        if is_loose { is_hex(name.as_bytes(), &[38, 62]) } else { is_pack(name.as_bytes()) };
+    is_object.then_some(GitRecord::Object)
+}
+
+/// Returns whether a file has the name of a pack or of one of its tables: `pack-HASH.idx`.
+fn is_pack(name: &[u8]) -> bool {
+    const ENDINGS: [&[u8]; 5] = [b"pack", b"idx", b"rev", b"bitmap", b"mtimes"];
+    let Some(rest) = name.strip_prefix(b"pack-") else { return false };
+    let mut parts = rest.splitn(2, |byte| *byte == b'.');
+    parts.next().is_some_and(|hash| is_hex(hash, &[40, 64]))
+        && parts.next().is_some_and(|ending| ENDINGS.contains(&ending))
+}
+
+/// Returns whether a name consists of hexadecimal digits as git writes them, and has one of these lengths.
+fn is_hex(name: &[u8], lengths: &[usize]) -> bool {
+    lengths.contains(&name.len()) && name.iter().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Splits a path into its normal components.

@@ -4,6 +4,7 @@
 //! `$'caf\xe9.txt'`, and accepted in that form, so that a model can reach every file.
 
 mod disguise;
+mod unassigned;
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -13,7 +14,9 @@ use std::path::{Path, PathBuf};
 
 pub use disguise::undisguised;
 
-/// Returns a path as text: unchanged if every character is visible, otherwise in bash's `$'…'` form.
+/// Returns a path as text: unchanged if every character is visible and the text cannot be misread, otherwise in bash's `$'…'` form.
+///
+/// Blanks at the ends can be misread, and names that look like our own words about a file, such as `x (mode 755)`.
 ///
 /// ```
 /// use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
@@ -26,9 +29,35 @@ pub use disguise::undisguised;
 pub fn path(path: &Path) -> Cow<'_, str> {
     let bytes = path.as_os_str().as_bytes();
     match std::str::from_utf8(bytes) {
-        Ok(text) if !text.starts_with("$'") && is_visible(text) => Cow::Borrowed(text),
+        Ok(text) if !text.starts_with("$'") && is_visible(text) && !can_be_misread(text) => {
+            Cow::Borrowed(text)
+        }
         _ => Cow::Owned(escape(bytes)),
     }
+}
+
+/// Beginnings of our own words about a file, as they stand behind its name in lists of changes.
+const OWN_WORDS: &[&str] = &[
+    " (+",
+    " (a link to ",
+    " (another name of ",
+    " (attribute ",
+    " (binary, ",
+    " (its content ",
+    " (mode ",
+    " (no name of ",
+    " (too long ",
+    ": +",
+    ": binary, ",
+    ": empty",
+    ": mode ",
+];
+
+/// Returns whether a reader of a list of changes may take an end of the name for something else.
+fn can_be_misread(text: &str) -> bool {
+    text.starts_with(char::is_whitespace)
+        || text.ends_with(char::is_whitespace)
+        || (text.contains([':', '(']) && OWN_WORDS.iter().any(|words| text.contains(words)))
 }
 
 /// Returns whether all characters are visible.
@@ -72,21 +101,28 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns whether a character misleads a person about what is there: C0 and C1 controls, bidirectional marks, zero-width characters,
-/// fillers, and the plane of tags and variation selectors, in which whole texts have been hidden.
+/// Returns whether a terminal may show nothing for a character, or something else than is there: C0 and C1 controls, bidirectional
+/// marks, format characters, fillers, everything that Unicode lets a program ignore (variation selectors and tags among it, in which
+/// whole texts have been hidden), private use, unassigned code points and noncharacters.
+///
+/// Does not cover spaces, which [`undisguised`] escapes, characters that look like others, combining marks, and assigned characters
+/// that the font of a terminal lacks. An emoji with the variation selector U+FE0F is written with its escape.
 ///
 /// ```
 /// use windlass_core::quote::is_invisible;
 /// assert!(is_invisible('\u{202e}'), "what follows would be read from right to left");
+/// assert!(is_invisible('\u{378}') && is_invisible('\u{fe00}') && is_invisible('\u{10ffff}'));
 /// assert!(!is_invisible('é') && !is_invisible(' '));
 /// ```
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
-        '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{8e2}'
-        | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+        '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+        | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+        | '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{16fe4}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d159}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' | '\u{f0000}'..)
+        || (c >= '\u{378}' && unassigned::is_unassigned(c))
 }
 
 /// Appends the escape of a character: `\x1b` or `\u{202e}`.
@@ -108,7 +144,7 @@ fn escape(bytes: &[u8]) -> String {
                 '\t' => text.push_str("\\t"),
                 '\r' => text.push_str("\\r"),
                 // Bytes, not code points: bash's \u depends on the locale, \x does not.
-                c if is_invisible(c) => {
+                c if is_invisible(c) || (c.is_whitespace() && !c.is_ascii()) => {
                     push_bytes(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes());
                 }
                 c => text.push(c),
@@ -240,6 +276,52 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn characters_that_a_terminal_may_not_show_are_invisible() {
+        let hidden = [
+            // Controls and format characters.
+            "\0\x1b\x7f\u{85}\u{ad}\u{61c}\u{200b}\u{202e}\u{2066}\u{feff}\u{fffb}",
+            // What may be ignored: fillers, variation selectors, tags.
+            "\u{34f}\u{115f}\u{17b4}\u{180b}\u{180f}\u{3164}\u{fe00}\u{fe0f}\u{ffa0}\u{fff0}\u{1bca0}\u{1d173}\u{e0001}\u{e0100}",
+            // Private use.
+            "\u{e000}\u{f8ff}\u{f0000}\u{10fffd}",
+            // Unassigned, and noncharacters.
+            "\u{378}\u{379}\u{fdd0}\u{ffff}\u{1fffe}\u{40000}\u{dffff}\u{10ffff}",
+        ];
+        for c in hidden.concat().chars() {
+            assert!(is_invisible(c), "{c:?}");
+            assert!(!visible(&format!("a{c}b")).contains(c) || c == '\n', "{c:?}");
+            let name = format!("a{c}b");
+            assert!(!path(Path::new(&name)).contains(c), "{c:?}");
+        }
+        for c in "aé ß€Ωж語한あ\u{301}\u{377}\u{fffd}\u{fffc}😀🧑".chars() {
+            assert!(!is_invisible(c), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_would_be_misread_are_quoted() {
+        for (name, expected) in [
+            ("a b", "a b"),
+            ("Copy (1)", "Copy (1)"),
+            ("Copy (1).txt", "Copy (1).txt"),
+            ("1: a", "1: a"),
+            (" a", "$' a'"),
+            ("a ", "$'a '"),
+            ("a\u{a0}", "$'a\\xc2\\xa0'"),
+            ("\u{3000}a", "$'\\xe3\\x80\\x80a'"),
+            (" ", "$' '"),
+            ("x (mode 755)", "$'x (mode 755)'"),
+            ("x (+1 -0)", "$'x (+1 -0)'"),
+            ("x (a link to y)", "$'x (a link to y)'"),
+            ("x: +1 -0", "$'x: +1 -0'"),
+        ] {
+            let text = path(Path::new(name));
+            assert_eq!(text, expected, "{name:?}");
+            assert_eq!(unpath(&text), Path::new(name));
+        }
+    }
 
     proptest! {
         #[test]

@@ -22,6 +22,7 @@ mod unified;
 mod window;
 mod words;
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use imara_diff::{Algorithm, InternedInput};
@@ -38,6 +39,9 @@ pub(crate) use unified::unified_diff;
 const CONTEXT: usize = 3;
 /// Limit of lines on both sides together. Above it, the lines between the first and the last difference count as replaced.
 const MAX_COMPARED_LINES: usize = 400_000;
+
+/// Limit of lines on both sides together for the histogram algorithm. Its diffs read better, but many changes take it quadratic time.
+const MAX_HISTOGRAM_LINES: usize = 40_000;
 
 /// The difference between two texts, line by line.
 ///
@@ -58,6 +62,8 @@ pub struct Diff<'a> {
     blocks: Vec<ChangedBlock>,
     /// True if carriage returns are shown, because a change replaces one line ending by another.
     show_carriage_returns: bool,
+    /// True if blanks at the ends of changed lines are shown, because two lines differ in them alone.
+    show_trailing_blanks: bool,
 }
 
 /// Lines of the old text and the lines of the new text that replace them; one of the ranges may be empty.
@@ -77,7 +83,10 @@ impl<'a> Diff<'a> {
             let new = LineEndingKinds::of(lines_in(&after, &block.after));
             old != new && old != LineEndingKinds::default() && new != LineEndingKinds::default()
         });
-        Self { before, after, blocks, show_carriage_returns }
+        let removed = blocks.iter().flat_map(|block| lines_in(&before, &block.before));
+        let added = blocks.iter().flat_map(|block| lines_in(&after, &block.after));
+        let show_trailing_blanks = differ_in_trailing_blanks(removed, added);
+        Self { before, after, blocks, show_carriage_returns, show_trailing_blanks }
     }
 
     /// Returns whether the texts are equal.
@@ -145,6 +154,27 @@ fn split_ending(line: &str) -> (&str, &str) {
     line.split_at(content.len())
 }
 
+/// Splits a line into its content and the blanks at its end, without its ending.
+fn split_trailing_blanks(line: &str) -> (&str, &str) {
+    let content = split_ending(line).0;
+    content.split_at(content.trim_end_matches([' ', '\t']).len())
+}
+
+/// Returns whether an added line differs from a removed one in the blanks at its end alone.
+fn differ_in_trailing_blanks<'a>(
+    removed: impl Iterator<Item = &'a &'a str> + Clone,
+    added: impl Iterator<Item = &'a &'a str> + Clone,
+) -> bool {
+    let has_blanks = |line: &&str| !split_trailing_blanks(line).1.is_empty();
+    if !removed.clone().chain(added.clone()).any(has_blanks) {
+        return false;
+    }
+    let removed: HashSet<(&str, &str)> = removed.map(|line| split_trailing_blanks(line)).collect();
+    let contents: HashSet<&str> = removed.iter().map(|(content, _)| *content).collect();
+    let mut added = added.map(|line| split_trailing_blanks(line));
+    added.any(|line| contents.contains(line.0) && !removed.contains(&line))
+}
+
 /// The line endings that occur in some lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct LineEndingKinds {
@@ -182,7 +212,9 @@ fn compare_changed_lines(old: &[&str], new: &[&str], start: usize) -> Vec<Change
     let mut input = InternedInput::default();
     input.update_before(old.iter().copied());
     input.update_after(new.iter().copied());
-    let mut diff = imara_diff::Diff::compute(Algorithm::Histogram, &input);
+    let is_large = old.len() + new.len() > MAX_HISTOGRAM_LINES;
+    let algorithm = if is_large { Algorithm::Myers } else { Algorithm::Histogram };
+    let mut diff = imara_diff::Diff::compute(algorithm, &input);
     diff.postprocess_lines(&input);
     let shifted = |range: Range<u32>| start + range.start as usize..start + range.end as usize;
     diff.hunks()

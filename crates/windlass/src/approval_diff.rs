@@ -14,6 +14,8 @@ use self::moves::Moves;
 
 /// Maximum number of lines of a diff that are shown with a question; a longer diff is shown as a list of files.
 const MAX_SHOWN_LINES: usize = 2_000;
+/// Maximum bytes of a diff that are shown with a question: a line can have any length.
+const MAX_SHOWN_BYTES: usize = 1 << 20;
 
 /// The changes that an approval is about, as text: every changed line once, also of deleted files, the names of moved and of binary files,
 /// and a line for each build directory.
@@ -97,7 +99,7 @@ impl Difference {
 
     /// Returns whether the whole diff is too long to be shown with a question.
     pub fn is_long(&self) -> bool {
-        self.whole.lines().count() > MAX_SHOWN_LINES
+        self.whole.len() > MAX_SHOWN_BYTES || self.whole.lines().count() > MAX_SHOWN_LINES
     }
 
     /// Returns the whole diff or, if it is too long, the list of files.
@@ -111,9 +113,18 @@ impl Difference {
     }
 }
 
-/// Returns whether a change creates a Git object, which is compressed and named by its hash.
+/// Returns whether a change creates a Git object, which is compressed and named by its hash, or a directory for objects. A link or an
+/// executable file is none.
 fn is_git_object(change: &FileChange) -> bool {
-    git_record(&change.path) == Some(GitRecord::Object) && matches!(change.verb, "create" | "make")
+    let is_plain = || {
+        let detail = change.detail.as_deref();
+        detail.is_none_or(|detail| detail.starts_with("too long to be shown: "))
+    };
+    match git_record(&change.path) {
+        Some(GitRecord::Object) => change.verb == "create" && is_plain(),
+        Some(GitRecord::ObjectDirectory) => change.verb == "make",
+        _ => false,
+    }
 }
 
 /// Formats a path relative to the workspace.
@@ -153,12 +164,7 @@ fn without_nul(content: &[u8]) -> Cow<'_, [u8]> {
 
 /// Formats one line about a file: its change, and the number of added and removed lines.
 fn change_line(change: &FileChange, workspace: &Path) -> String {
-    let text = |content: &Option<Vec<u8>>| match content {
-        None => Some(String::new()),
-        Some(bytes) if bytes.contains(&0) => None,
-        Some(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
-    };
-    let counted = match (text(&change.before), text(&change.after)) {
+    let counted = match (text_of(&change.before), text_of(&change.after)) {
         _ if change.before.is_none() && change.after.is_none() => {
             let is_other =
                 |detail: &str| !["mode ", "attribute "].iter().any(|it| detail.starts_with(it));
@@ -167,7 +173,7 @@ fn change_line(change: &FileChange, workspace: &Path) -> String {
             has_content.then(|| "its content is not shown".to_owned())
         }
         (Some(before), Some(after)) => {
-            let diff = Diff::between(&before, &after);
+            let diff = Diff::between(before, after);
             Some(format!("+{} -{}", diff.added(), diff.removed()))
         }
         _ => {
@@ -178,6 +184,15 @@ fn change_line(change: &FileChange, workspace: &Path) -> String {
         }
     };
     change_headline(change, workspace, counted)
+}
+
+/// Returns a content as text; `None` if it is binary. A missing content is an empty text.
+fn text_of(content: &Option<Vec<u8>>) -> Option<&str> {
+    match content.as_deref() {
+        None => Some(""),
+        Some(bytes) if bytes.contains(&0) => None,
+        Some(bytes) => std::str::from_utf8(bytes).ok(),
+    }
 }
 
 /// Formats the verb and the name of a changed file, with the counts and the detail in parentheses.
@@ -237,15 +252,39 @@ mod tests {
     fn git_objects_are_counted_not_shown() {
         let object =
             |path: &str| FileChange { path: path.into(), ..change("create", None, Some(b"x\x01")) };
+        let hash = "825dc642cb6eb9a060e54bf8d69288fbee4904";
+        let below = |name: &str| format!("/w/.git/objects/{name}");
+        let with = |path: &str, detail: &str| FileChange {
+            detail: Some(detail.into()),
+            ..object(&below(path))
+        };
+        let loose = format!("ab/{hash}");
         let changes = [
-            object("/w/.git/objects/ab/cdef"),
-            object("/w/.git/objects/pack/p.idx"),
-            object("/w/.git/objects/info/alternates"),
+            FileChange { verb: "make", ..object(&below("ab")) },
+            object(&below(&loose)),
+            with(&format!("pack/pack-4b{hash}.idx"), "too long to be shown: 1 bytes"),
+            object(&below("info/alternates")),
             change("create", None, Some(b"new\n")),
         ];
         let shown = diff_of(&changes).shown();
-        assert!(shown.contains("git objects: 2 files\n"), "{shown}");
+        assert!(shown.contains("git objects: 3 files\n"), "{shown}");
         assert!(shown.contains("info/alternates") && shown.contains("+new"), "{shown}");
+        for listed in [
+            object(&below("aa")),
+            object(&below("aa/evil.sh")),
+            with("aa/evil.sh", "mode 755"),
+            object(&below("pack/pack-evil.idx")),
+            object(&below(&format!("pack/pack-4b{hash}.sh"))),
+            object(&below(&format!("ab/{hash}/x"))),
+            with(&loose, "mode 755"),
+            with(&loose, "a link to /x"),
+        ] {
+            let shown = diff_of(std::slice::from_ref(&listed)).shown();
+            assert!(!shown.contains("git objects"), "{shown}");
+            let name = relative_name(&listed.path, Path::new("/w"));
+            let detail = listed.detail.unwrap_or_default();
+            assert!(shown.contains(&name) && shown.contains(&detail), "{name} {detail}: {shown}");
+        }
     }
 
     #[test]
@@ -274,8 +313,37 @@ mod tests {
         let shown = diff_of(&[change("create", None, Some(long.as_bytes()))]).shown();
         assert!(shown.starts_with("create a (+3000 -0)\nbuild directory"), "{shown}");
         assert!(shown.contains("`x` shows them"), "{shown}");
+        let one_line = "x".repeat(2 << 20);
+        let wide = diff_of(&[change("create", None, Some(one_line.as_bytes()))]);
+        assert!(wide.shown().starts_with("create a (+1 -0)\nbuild directory"), "{}", wide.by_file);
+        assert!(wide.is_long() && wide.whole.contains(&one_line));
         let gone = diff_of(&[change("delete", Some(long.as_bytes()), None)]).shown();
         assert!(gone.starts_with("delete a (+0 -3000)\n"), "{gone}");
+    }
+
+    /// Counts of lines are those of contents that were read.
+    #[test]
+    fn counts_are_shown_only_with_contents() {
+        for (verb, detail, expected) in [
+            (
+                "change",
+                Some("too long to be shown: 1 bytes → 2 bytes"),
+                "change a (too long to be shown: 1 bytes → 2 bytes)\n",
+            ),
+            (
+                "delete",
+                Some("too long to be shown: 1 bytes"),
+                "delete a (too long to be shown: 1 bytes)\n",
+            ),
+            ("change", Some("mode 755"), "change a (its content is not shown) (mode 755)\n"),
+            ("change", None, "change a (its content is not shown)\n"),
+        ] {
+            let detail = detail.map(str::to_owned);
+            let shown = diff_of(&[FileChange { detail, ..change(verb, None, None) }]);
+            for text in [&shown.whole, &shown.by_file] {
+                assert!(text.starts_with(expected), "{expected}: {text}");
+            }
+        }
     }
 
     #[test]

@@ -26,12 +26,15 @@ use crate::{
     ProcessChange, git_place, normalize, quote,
 };
 
-/// Maximum bytes of a file that is judged and shown; a larger one is not inert.
+/// Maximum bytes of a file that is judged; a larger one is not inert.
 const MAX_JUDGED_BYTES: u64 = 1 << 20;
+/// Maximum bytes of a file whose content is shown; of a larger one, size and hash are shown.
+const MAX_SHOWN_FILE_BYTES: u64 = 16 << 20;
 
-/// Maximum number of files whose diff is shown, and maximum bytes of both versions together; the other files are only named.
+/// Maximum number of files whose diff is shown. The other files are only named.
 const MAX_SHOWN_FILES: usize = 2_000;
-const MAX_SHOWN_BYTES: usize = 16 << 20;
+/// Once so many bytes of contents are held, the other files are only named. Two versions of one file always fit.
+const MAX_SHOWN_BYTES: usize = 32 << 20;
 
 /// The changes that need an approval, with the reason for each.
 #[derive(Debug, Default)]
@@ -190,12 +193,12 @@ impl ChangeJudge<'_> {
             (ChangedTo::File(..), GitPart::Hook) => is_sample(),
             (ChangedTo::File(..), GitPart::Config) => {
                 let (old, new) =
-                    (self.content_before(&change.path), self.content_after(&change.path));
+                    (self.judged_before(&change.path), self.judged_after(&change.path));
                 let old = old.ok().flatten();
                 matches!(new, Ok(Some(new)) if self.is_inert_config(old.as_deref(), &new, &place.directory))
             }
             (ChangedTo::File(..), _) => {
-                matches!(self.content_after(&change.path), Ok(Some(text)) if self.is_inert_pointer(change, place, &text))
+                matches!(self.judged_after(&change.path), Ok(Some(text)) if self.is_inert_pointer(change, place, &text))
             }
         }
     }
@@ -305,7 +308,7 @@ impl ChangeJudge<'_> {
         // A new configuration file is judged by itself.
         let is_loud = |name: &&str| {
             let path = directory.join(name);
-            let after = self.content_after(&path);
+            let after = self.judged_after(&path);
             self.was_there(&path)
                 && !matches!(&after, Ok(None))
                 && !matches!(after, Ok(Some(text)) if self.is_inert_config(None, &text, directory))
@@ -366,41 +369,57 @@ impl ChangeJudge<'_> {
         stat.is_ok_and(|stat| stat.kind == FileKind::Directory)
     }
 
-    /// Reads the old content of a file. Fails if it is no file or too large.
-    fn content_before(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
-        if self.was_there(path) { self.workspace_content(path) } else { Ok(None) }
+    /// Reads the old content of a file that is judged.
+    fn judged_before(&self, path: &Path) -> Result<Option<Vec<u8>>, NoContent> {
+        self.content_before(path, MAX_JUDGED_BYTES)
     }
 
-    /// Reads the content of a file in the workspace. Fails if it is no file or too large.
-    fn workspace_content(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
-        let found = self.files.inspect(&commit::recorded_path(self.files, path)).map_err(drop)?;
-        match found.map(|found| found.body) {
+    /// Reads the new content of a file that is judged.
+    fn judged_after(&self, path: &Path) -> Result<Option<Vec<u8>>, NoContent> {
+        self.content_after(path, MAX_JUDGED_BYTES)
+    }
+
+    /// Reads the old content of a file; `None` if it did not exist.
+    fn content_before(&self, path: &Path, max: u64) -> Result<Option<Vec<u8>>, NoContent> {
+        if self.was_there(path) { self.workspace_content(path, max) } else { Ok(None) }
+    }
+
+    /// Reads the content of a file in the workspace; `None` if it does not exist.
+    fn workspace_content(&self, path: &Path, max: u64) -> Result<Option<Vec<u8>>, NoContent> {
+        let found = self.files.inspect(&commit::recorded_path(self.files, path));
+        match found.map_err(|_| NoContent::Unread)?.map(|found| found.body) {
             None => Ok(None),
-            Some(FoundBody::File(file)) => read_bounded(&file).map(Some),
-            Some(_) => Err(()),
+            Some(FoundBody::File(file)) => read_bounded(&file, max).map(Some),
+            Some(_) => Err(NoContent::NoFile),
         }
     }
 
-    /// Reads the new content of a file. Fails if it is no file or too large.
-    fn content_after(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
+    /// Reads the new content of a file; `None` if it does not exist any more.
+    fn content_after(&self, path: &Path, max: u64) -> Result<Option<Vec<u8>>, NoContent> {
         match self.changes.get(path).map(|change| &change.to) {
-            None | Some(ChangedTo::Attributes(_)) => self.content_before(path),
+            None | Some(ChangedTo::Attributes(_)) => self.content_before(path, max),
             Some(ChangedTo::Nothing) => Ok(None),
             // Without a stage, the new content is in the workspace.
             Some(ChangedTo::File(staged, _)) if staged.as_os_str().is_empty() => {
-                self.workspace_content(path)
+                self.workspace_content(path, max)
             }
             Some(ChangedTo::File(staged, _)) => {
-                read_bounded(&File::open(staged).map_err(drop)?).map(Some)
+                let file = File::open(staged).map_err(|_| NoContent::Unread)?;
+                read_bounded(&file, max).map(Some)
             }
-            Some(_) => Err(()),
+            // The content of the file with the other name.
+            Some(ChangedTo::Linked(_)) => Err(NoContent::Unread),
+            Some(_) => Err(NoContent::NoFile),
         }
     }
 
     /// Describes a change with its old and new content.
     fn with_content(&self, change: &ProcessChange) -> FileChange {
-        let before = self.content_before(&change.path).ok().flatten();
-        let after = self.content_after(&change.path).ok().flatten();
+        let before = self.content_before(&change.path, MAX_SHOWN_FILE_BYTES);
+        let after = self.content_after(&change.path, MAX_SHOWN_FILE_BYTES);
+        // With one of two contents, all lines would count as added or removed.
+        let is_unread = [&before, &after].into_iter().any(|one| *one == Err(NoContent::Unread));
+        let [before, after] = [before, after].map(|one| one.ok().flatten().filter(|_| !is_unread));
         let named = without_content(change);
         let details = self.details(change, before.is_some() && before == after);
         let details: Vec<String> = named.detail.into_iter().chain(details).collect();
@@ -410,21 +429,21 @@ impl ChangeJudge<'_> {
 
     /// Describes the changes of a file other than its text; for content that is not shown, its size and hash.
     fn details(&self, change: &ProcessChange, is_same: bool) -> Vec<String> {
-        let (ChangedTo::File(_, new) | ChangedTo::Attributes(new)) = &change.to else {
-            return Vec::new();
-        };
         let old = change.before.and_then(|_| {
             self.files.inspect(&commit::recorded_path(self.files, &change.path)).ok().flatten()
         });
         let old = old.as_ref();
+        let long = |staged| {
+            details::describe_long_content(old, staged, MAX_SHOWN_FILE_BYTES, &self.hash_budget)
+        };
+        let new = match &change.to {
+            ChangedTo::Nothing => return long(None).into_iter().collect(),
+            ChangedTo::File(_, new) | ChangedTo::Attributes(new) => new,
+            _ => return Vec::new(),
+        };
         let mut details = Vec::new();
         if let ChangedTo::File(staged, _) = &change.to {
-            details.extend(details::describe_long_content(
-                old,
-                staged,
-                MAX_JUDGED_BYTES,
-                &self.hash_budget,
-            ));
+            details.extend(long(Some(staged)));
             let links = old.map_or(1, |old| old.stat.links);
             details.extend(old.and_then(|old| details::mode_change(&old.attributes, new)));
             if is_same && links > 1 {
@@ -441,11 +460,20 @@ fn is_sample(name: Option<&OsStr>) -> bool {
     name.is_some_and(|name| name.as_bytes().ends_with(b".sample"))
 }
 
-/// Reads a file. Fails if it exceeds [`MAX_JUDGED_BYTES`].
-fn read_bounded(file: &File) -> Result<Vec<u8>, ()> {
+/// The reason why there is no content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NoContent {
+    /// It is a directory, a link or another object that is no file.
+    NoFile,
+    /// It is a file that cannot be read, or is too large.
+    Unread,
+}
+
+/// Reads a file. Fails if it exceeds `max` bytes.
+fn read_bounded(file: &File, max: u64) -> Result<Vec<u8>, NoContent> {
     let mut bytes = Vec::new();
-    file.take(MAX_JUDGED_BYTES + 1).read_to_end(&mut bytes).map_err(drop)?;
-    if bytes.len() as u64 > MAX_JUDGED_BYTES { Err(()) } else { Ok(bytes) }
+    file.take(max + 1).read_to_end(&mut bytes).map_err(|_| NoContent::Unread)?;
+    if bytes.len() as u64 > max { Err(NoContent::Unread) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

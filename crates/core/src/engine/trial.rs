@@ -50,13 +50,15 @@ pub(super) async fn try_changes(
 
 /// Returns the proposals as changes of files, with the contents before and after.
 fn file_changes(proposals: &Proposals) -> Arc<[FileChange]> {
-    let content = |state: &FileState| state.hash().and_then(|hash| proposals.content(&hash).ok());
-    let change = |one: Proposal| FileChange {
-        verb: one.verb(),
-        before: content(&one.base),
-        after: content(&one.then),
-        detail: None,
-        path: one.path,
+    let content = |state: &FileState| match state.hash() {
+        Some(hash) => proposals.content(&hash).map(Some),
+        None => Ok(None),
+    };
+    let change = |one: Proposal| {
+        let contents = content(&one.base).and_then(|before| Ok((before, content(&one.then)?)));
+        // With one of two contents, all lines would count as added or removed.
+        let (before, after) = contents.unwrap_or_default();
+        FileChange { verb: one.verb(), before, after, detail: None, path: one.path }
     };
     proposals.list().into_iter().map(change).collect()
 }

@@ -60,7 +60,9 @@ fn rules_for_git<'e>(
     mut changes: impl Iterator<Item = &'e Effect>,
     commands: &[CommandLine],
 ) -> Option<Vec<String>> {
-    let is_object = |at: &PathPattern| git_record(&at.path) == Some(GitRecord::Object);
+    let is_object = |at: &PathPattern| {
+        matches!(git_record(&at.path), Some(GitRecord::Object | GitRecord::ObjectDirectory))
+    };
     changes.find(|effect| effect.changed_path().is_some_and(is_object))?;
     let rules = commands.iter().map(|command| rules_for_command(command, &[]));
     let rules: Vec<Vec<String>> = rules.collect::<Result<_, _>>().ok()?;

@@ -91,11 +91,11 @@ fn is_lookalike_space(c: char) -> bool {
     c.is_whitespace() && !c.is_ascii()
 }
 
-/// Returns whether a character is a mark that is drawn onto the character before it or selects its form.
+/// Returns whether a character is a mark that is drawn onto the character before it.
 fn is_mark(c: char) -> bool {
     matches!(c,
         '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{fe20}'..='\u{fe2f}')
+        | '\u{fe20}'..='\u{fe2f}')
 }
 
 /// Appends formatted text.

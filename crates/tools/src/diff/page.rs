@@ -10,6 +10,8 @@ use crate::format;
 const DEFAULT_MAX_LINES: usize = 500;
 /// Default limit of shown characters of a line.
 const DEFAULT_MAX_CHARACTERS: usize = 400;
+/// Limit of changed lines on one page that are compared word by word. Lines after them are shown without marks.
+const MAX_PAIRED_LINES: usize = 50_000;
 /// Number of characters shown before the first difference of a line whose beginning is left out.
 const CHARACTERS_BEFORE_DIFFERENCE: usize = 40;
 
@@ -147,6 +149,8 @@ pub(super) struct PageRow<'a> {
     pub(super) before: Option<usize>,
     pub(super) after: Option<usize>,
     pub(super) pieces: Vec<LinePiece<'a>>,
+    /// Number of bytes at the end of the line that are blanks and are shown as `␠` and `␉`.
+    pub(super) marked_blanks: usize,
     pub(super) ending: ShownEnding,
 }
 
@@ -168,6 +172,8 @@ pub(super) struct DiffPage {
     text: String,
     /// Number of lines of hunks that may still follow.
     lines_left: usize,
+    /// Number of changed lines whose words may still be compared.
+    paired_lines_left: usize,
     /// Width of a line number in digits.
     digits: usize,
     /// New and removed lines that are not shown.
@@ -191,6 +197,7 @@ impl DiffPage {
             look,
             text: String::new(),
             lines_left: look.max_lines,
+            paired_lines_left: MAX_PAIRED_LINES,
             digits,
             left_out: LineCounts::default(),
             places_left_out: 0,
@@ -215,6 +222,13 @@ impl DiffPage {
     /// Returns whether so many lines of hunks can follow.
     pub(super) fn has_room(&self, lines: usize) -> bool {
         self.lines_left >= lines
+    }
+
+    /// Takes so many lines from those whose words may be compared. Returns false if fewer are left.
+    pub(super) fn take_paired(&mut self, lines: usize) -> bool {
+        let left = self.paired_lines_left.checked_sub(lines);
+        self.paired_lines_left = left.unwrap_or(self.paired_lines_left);
+        left.is_some()
     }
 
     /// Counts changed lines of one place that are not shown.
@@ -248,8 +262,12 @@ impl DiffPage {
         self.text.push(row.sign);
         let cut = CutRow::of(&row.pieces, self.look.max_characters);
         self.text.push_str(if cut.front { "…" } else { "" });
+        let blanks = if cut.back { 0 } else { row.marked_blanks };
+        let mut left: usize = cut.pieces.iter().map(|piece| piece.text.len()).sum();
         for piece in &cut.pieces {
-            self.push_piece(*piece);
+            left -= piece.text.len();
+            let text = piece.text.len() - blanks.saturating_sub(left).min(piece.text.len());
+            self.push_piece(*piece, text);
         }
         self.text.push_str(if cut.back { "… [cut]" } else { "" });
         self.text.push_str(if row.ending == ShownEnding::Return { "␍" } else { "" });
@@ -270,9 +288,14 @@ impl DiffPage {
         self.text.push(' ');
     }
 
-    /// Adds a part of a line, with marks around it if it differs and words are marked.
-    fn push_piece(&mut self, piece: LinePiece<'_>) {
-        let text = quote::visible(piece.text);
+    /// Adds a part of a line, with marks around it if it differs and words are marked. The blanks after its first `length` bytes are
+    /// shown.
+    fn push_piece(&mut self, piece: LinePiece<'_>, length: usize) {
+        let (text, blanks) = piece.text.split_at_checked(length).unwrap_or((piece.text, ""));
+        let mut text = quote::visible(text);
+        if !blanks.is_empty() {
+            text.to_mut().push_str(&blanks.replace(' ', "␠").replace('\t', "␉"));
+        }
         if !self.look.words || piece.role == TextRole::Kept {
             self.text.push_str(&text);
             return;
@@ -388,6 +411,7 @@ mod tests {
                 before: None,
                 after: None,
                 pieces,
+                marked_blanks: 0,
                 ending: ShownEnding::Usual,
             });
             assert_eq!(page.finish(), expected);

@@ -10,7 +10,7 @@ use super::page::{
     DiffFormat, DiffPage, DiffStyle, LineCounts, LinePiece, PageRow, ShownEnding, TextRole,
 };
 use super::words::LinePair;
-use super::{Diff, DiffHunk, DiffLine, DiffLineKind, split_ending};
+use super::{Diff, DiffHunk, DiffLine, DiffLineKind, split_ending, split_trailing_blanks};
 
 /// Renders the hunks of a diff, without a header for the file.
 ///
@@ -30,12 +30,29 @@ pub fn render(diff: &Diff<'_>, look: &DiffFormat) -> String {
 /// Adds the hunks of some blocks of a diff to a page.
 pub(super) fn push_hunks(page: &mut DiffPage, diff: &Diff<'_>, blocks: Range<usize>) {
     for hunk in diff.hunks_of(blocks) {
-        push_hunk(page, hunk, diff.show_carriage_returns);
+        push_hunk(page, hunk, EndMarks::of(diff));
+    }
+}
+
+/// The ends of lines that are made visible.
+#[derive(Debug, Clone, Copy)]
+struct EndMarks {
+    carriage_returns: bool,
+    trailing_blanks: bool,
+}
+
+impl EndMarks {
+    /// Returns the marks that the lines of a diff need.
+    fn of(diff: &Diff<'_>) -> Self {
+        Self {
+            carriage_returns: diff.show_carriage_returns,
+            trailing_blanks: diff.show_trailing_blanks,
+        }
     }
 }
 
 /// Adds the header and the lines of a hunk; without room for two lines, only counts it as left out.
-fn push_hunk(page: &mut DiffPage, hunk: DiffHunk<'_>, show_carriage_returns: bool) {
+fn push_hunk(page: &mut DiffPage, hunk: DiffHunk<'_>, marks: EndMarks) {
     // A header alone says nothing.
     if !page.has_room(2) {
         hunk.sections().for_each(|section| page.leave_out(section.count()));
@@ -43,23 +60,24 @@ fn push_hunk(page: &mut DiffPage, hunk: DiffHunk<'_>, show_carriage_returns: boo
     }
     page.push_header(&hunk.header());
     for section in hunk.sections() {
-        push_section(page, section, show_carriage_returns);
+        push_section(page, section, marks);
     }
 }
 
 /// Adds the lines of a section; lines that do not fit are counted as left out.
-fn push_section(page: &mut DiffPage, section: HunkSection<'_>, show_carriage_returns: bool) {
+fn push_section(page: &mut DiffPage, section: HunkSection<'_>, marks: EndMarks) {
     if !page.has_room(1) {
         page.leave_out(section.count());
         return;
     }
     let format = page.format();
     // Pairs are needed also without word marks: a long line is cut around its differences.
-    let pairs = section.pairs();
+    let is_paired = page.take_paired(section.removed.len() + section.added.len());
+    let pairs = if is_paired { section.pairs() } else { Vec::new() };
     let mut left_out = LineCounts::default();
     let mut push = |entry: RowContent<'_>| {
         if page.has_room(1) {
-            page.push_row(&entry.row(show_carriage_returns));
+            page.push_row(&entry.row(marks));
         } else {
             left_out = left_out.plus(entry.count());
         }
@@ -110,38 +128,47 @@ impl<'a> RowContent<'a> {
     }
 
     /// Makes the row that the page shows.
-    fn row(&self, show_carriage_returns: bool) -> PageRow<'a> {
+    fn row(&self, marks: EndMarks) -> PageRow<'a> {
         match self {
-            Self::Line(line) => row_of_line(line, show_carriage_returns),
+            Self::Line(line) => row_of_line(line, marks),
             Self::Changed(old, new) => PageRow {
                 sign: '~',
                 role: TextRole::Kept,
                 before: old.kind.numbers().0,
                 after: new.kind.numbers().1,
                 pieces: join_pieces(old, new),
-                ending: shown_ending(new.text, show_carriage_returns),
+                // The blanks that differ stand between the marks of words.
+                marked_blanks: 0,
+                ending: shown_ending(new.text, marks),
             },
         }
     }
 }
 
 /// Makes the row of a single line.
-fn row_of_line<'a>(line: &DiffLine<'a>, show_carriage_returns: bool) -> PageRow<'a> {
+fn row_of_line<'a>(line: &DiffLine<'a>, marks: EndMarks) -> PageRow<'a> {
     let role = match line.kind {
         DiffLineKind::Kept { .. } => TextRole::Kept,
         DiffLineKind::Removed { .. } => TextRole::Removed,
         DiffLineKind::Added { .. } => TextRole::Added,
     };
     let (before, after) = line.kind.numbers();
-    let ending = shown_ending(line.text, show_carriage_returns);
-    PageRow { sign: line.kind.sign(), role, before, after, pieces: line_pieces(line, role), ending }
+    let ending = shown_ending(line.text, marks);
+    let is_changed = role != TextRole::Kept;
+    let marked_blanks = if marks.trailing_blanks && is_changed {
+        split_trailing_blanks(line.text).1.len()
+    } else {
+        0
+    };
+    let pieces = line_pieces(line, role);
+    PageRow { sign: line.kind.sign(), role, before, after, pieces, marked_blanks, ending }
 }
 
 /// Returns the mark for the ending of a line.
-fn shown_ending(line: &str, show_carriage_returns: bool) -> ShownEnding {
+fn shown_ending(line: &str, marks: EndMarks) -> ShownEnding {
     match split_ending(line).1 {
         "" => ShownEnding::Missing,
-        "\r\n" if show_carriage_returns => ShownEnding::Return,
+        "\r\n" if marks.carriage_returns => ShownEnding::Return,
         _ => ShownEnding::Usual,
     }
 }
@@ -311,6 +338,32 @@ mod tests {
             let (_, lines) = text.split_once('\n').unwrap();
             assert_eq!(lines, expected, "{before:?} → {after:?}");
         }
+    }
+
+    #[test]
+    fn blanks_at_the_end_are_shown_if_lines_differ_in_them_alone() {
+        for (before, after, expected) in [
+            ("hello\n", "hello \n", "-hello\n+hello␠\n"),
+            ("hello \t\n", "hello\n", "-hello␠␉\n+hello\n"),
+            ("a\n", "a \r\n", "-a\n+a␠␍\n"),
+            ("a", "a ", "-a\n\\ No newline at end of file\n+a␠\n\\ No newline at end of file\n"),
+            ("\n", "  \n", "-\n+␠␠\n"),
+            ("k \na\nb\n", "k \nb \na\n", " k \n+b␠\n a\n-b\n"),
+            // Not the only difference.
+            ("a\n", "b \n", "-a\n+b \n"),
+            ("", "a \n", "+a \n"),
+            ("a b\n", "a  b\n", "-a b\n+a  b\n"),
+        ] {
+            let text = shown(before, after, DiffFormat::plain());
+            assert_eq!(text.split_once('\n').unwrap().1, expected, "{before:?} → {after:?}");
+        }
+        let text = shown("hello\n", "hello \n", DiffFormat::colour().numbers(false));
+        assert!(text.ends_with("␛[32m+hello␛[7m␠␛[27m␛[0m\n"), "{text}");
+        let text = shown("hello\n", "hello \n", DiffFormat::plain().words(true));
+        assert!(text.ends_with("~hello{+ +}\n"), "{text}");
+        let wide = format!("{} \n", "x".repeat(500));
+        let text = shown(wide.trim_end(), &wide, DiffFormat::plain());
+        assert!(!text.contains('␠') || text.contains("x␠\n"), "{text}");
     }
 
     #[test]

@@ -241,11 +241,12 @@ mod tests {
         check(
             &[
                 ("a", Changed),
-                (".git/objects/ab/cd", Created),
+                (".git/objects/ab/825dc642cb6eb9a060e54bf8d69288fbee4904", Created),
                 (".git/refs/heads/main", Changed),
                 (".git/config", Changed),
+                (".git/objects/ab/run.sh", Created),
             ],
-            "M .git/config, M a, 2 files of git's own in .git/",
+            "M .git/config, A .git/objects/ab/run.sh, M a, 2 files of git's own in .git/",
         );
     }
 

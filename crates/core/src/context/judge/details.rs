@@ -23,7 +23,7 @@ pub(super) fn mode_change(old: &Attributes, new: &Attributes) -> Option<String> 
 /// `budget`.
 pub(super) fn describe_long_content(
     old: Option<&FoundEntry>,
-    staged: &Path,
+    staged: Option<&Path>,
     shown_bytes: u64,
     budget: &Cell<u64>,
 ) -> Option<String> {
@@ -31,8 +31,10 @@ pub(super) fn describe_long_content(
         FoundBody::File(file) => Some((old.stat.len, ContentSource::File(file))),
         _ => None,
     });
-    let new = staged.symlink_metadata().ok().filter(std::fs::Metadata::is_file);
-    let new = new.map(|facts| (facts.len(), ContentSource::At(staged)));
+    let new = staged.and_then(|staged| {
+        let facts = staged.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some((facts.len(), ContentSource::At(staged)))
+    });
     let is_long = [&old, &new].into_iter().flatten().any(|(bytes, _)| *bytes > shown_bytes);
     is_long.then(|| {
         let both = [old, new].into_iter().flatten();
@@ -114,13 +116,13 @@ mod tests {
         std::fs::write(&short, "abc").expect("a file");
         std::fs::write(&long, "abcdef").expect("a file");
         let budget = Cell::new(6);
-        assert_eq!(describe_long_content(None, &short, 3, &budget), None);
+        assert_eq!(describe_long_content(None, Some(&short), 3, &budget), None);
         let hash = ContentHash::of(b"abcdef").to_string();
         let told = format!("too long to be shown: 6 bytes {}", &hash[..HASH_DIGITS]);
-        assert_eq!(describe_long_content(None, &long, 3, &budget), Some(told));
+        assert_eq!(describe_long_content(None, Some(&long), 3, &budget), Some(told));
         let told = "too long to be shown: 6 bytes".to_owned();
         assert_eq!(
-            describe_long_content(None, &long, 3, &budget),
+            describe_long_content(None, Some(&long), 3, &budget),
             Some(told),
             "the budget is spent"
         );

@@ -268,6 +268,37 @@ fn the_diff_is_shown() {
     assert!(judge(&[], &host, JudgeInputs::default(), false).shown.is_empty());
 }
 
+/// A content is shown up to 16 MiB. With one of two contents, all lines would count as added or removed, so then none is shown.
+#[test]
+fn a_content_is_shown_with_its_other_version_or_not_at_all() {
+    let fill = |bytes: u64| format!("head -c {bytes} /dev/zero | tr '\\0' x > .envrc");
+    let (short, long, too_long) = (fill(6), fill(2 << 20), fill((16 << 20) + 1));
+    for (setup, command, lengths, detail) in [
+        (&*short, &*long, (Some(6), Some(2 << 20)), ""),
+        (&long, "rm .envrc", (Some(2 << 20), None), ""),
+        (
+            &short,
+            &too_long,
+            (None, None),
+            "too long to be shown: 6 bytes 26bebb121169 → 16777217 bytes 6086152b5f41",
+        ),
+        (
+            &too_long,
+            &short,
+            (None, None),
+            "too long to be shown: 16777217 bytes 6086152b5f41 → 6 bytes 26bebb121169",
+        ),
+        (&too_long, "rm .envrc", (None, None), "too long to be shown: 16777217 bytes 6086152b5f41"),
+        (&short, "ln -sf x .envrc", (Some(6), None), "a link to x"),
+    ] {
+        let (_, shown) = judged(setup, command);
+        let [change] = &shown[..] else { panic!("{command}: {shown:?}") };
+        let length = |content: &Option<Vec<u8>>| content.as_ref().map(Vec::len);
+        assert_eq!((length(&change.before), length(&change.after)), lengths, "{command}");
+        assert_eq!(change.detail.as_deref().unwrap_or_default(), detail, "{command}");
+    }
+}
+
 #[test]
 fn targets_of_git_configuration_and_links_are_obeyed() {
     let with = |more: &str| format!("{REPOSITORY} && {more}");
