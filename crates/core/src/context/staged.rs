@@ -235,14 +235,14 @@ impl Context {
             ran: self.commands(),
             ..self.approval_request(verdict)
         };
+        let mut held = HeldWhileAsked(Some(changes.clone()));
         let request =
             ApprovalRequest { can_wait: self.hold_stage(&request, changes).await, ..request };
         let answer = self.ask_people(verdict, request, stopped).await;
-        if !matches!(&answer, Err(error) if waits_for_answer(error))
-            && let Some(stage) = &changes.stage
-        {
-            stage.release();
+        if matches!(&answer, Err(error) if waits_for_answer(error)) {
+            held.0 = None;
         }
+        drop(held);
         if let Permission::Granted(_, Some(reason)) = answer? {
             said.push(reason);
         }
@@ -391,6 +391,18 @@ impl Context {
             ToolError::host_failed(format!("cannot record which call makes the changes: {error}"))
                 .hint("make room in the state directory, or set XDG_STATE_HOME to another one, and run the command again")
         })
+    }
+}
+
+/// Releases the stage of these changes when it is dropped: with an answer, and also if the call is stopped while it is asked about
+/// them. Only a deferred question leaves its stage held.
+struct HeldWhileAsked(Option<Arc<ProcessChanges>>);
+
+impl Drop for HeldWhileAsked {
+    fn drop(&mut self) {
+        if let Some(stage) = self.0.as_ref().and_then(|changes| changes.stage.as_ref()) {
+            stage.release();
+        }
     }
 }
 
