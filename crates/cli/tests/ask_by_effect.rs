@@ -259,6 +259,60 @@ fn yes_after_another_change_is_a_conflict_and_a_no_drops_the_changes() {
     assert_eq!(read(&home, "a").as_deref(), Some("mine\n"));
 }
 
+/// Runs git in the workspace, as the person would.
+fn git(home: &Home, arguments: &[&str]) {
+    let mut git = std::process::Command::new("git");
+    git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments);
+    let ran = git.current_dir(home.workspace()).env("HOME", home.workspace()).output();
+    let ran = ran.expect("git");
+    assert!(ran.status.success(), "{arguments:?}: {ran:?}");
+}
+
+/// Touches a file and runs `git status`, which writes a refreshed index.
+fn refresh_index(home: &Home) {
+    let index = home.workspace().join(".git/index");
+    let before = fs::read(&index).expect("an index");
+    let file = fs::File::options().append(true).open(home.workspace().join("a")).expect("a file");
+    let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    file.set_times(fs::FileTimes::new().set_modified(time)).expect("a time");
+    git(home, &["status"]);
+    assert_ne!(before, fs::read(&index).expect("an index"), "git refreshed nothing");
+}
+
+/// A `git status` of the person between a command and its undo or its answer rewrites the index and stages nothing else.
+#[test]
+fn refreshed_git_index_is_no_conflict() {
+    let home = home();
+    git(&home, &["init", "-q"]);
+    git(&home, &["add", "a"]);
+    git(&home, &["commit", "-qm", "first"]);
+    let add = "echo n > n; git add n";
+    let id = defer_command(&home, add);
+    refresh_index(&home);
+    assert_eq!(home.run(&["policy", "diff", &id]).stderr, "", "nothing changed since");
+    let kept = home.run(&["policy", "approve", &id]);
+    assert_eq!(kept.code, 0, "{kept:?}");
+    git(&home, &["ls-files", "--error-unmatch", "n"]);
+    refresh_index(&home);
+    let undone = home.run(&["undo", "--yes"]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(read(&home, "n"), None);
+    git(&home, &["diff", "--cached", "--quiet"]);
+
+    // Another entry is a conflict in both.
+    let id = defer_command(&home, add);
+    fs::write(home.workspace().join("mine"), "mine").expect("a file");
+    git(&home, &["add", "mine"]);
+    let refused = home.run(&["policy", "approve", &id]);
+    assert!(refused.stdout.contains("cannot change .git/index: stale"), "{refused:?}");
+    git(&home, &["rm", "-q", "--cached", "mine"]);
+    assert_eq!(home.run(&["policy", "approve", &id]).code, 0);
+    git(&home, &["add", "mine"]);
+    let refused = home.run(&["undo", "--yes"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stdout.contains(".git/index: it was changed since"), "{refused:?}");
+}
+
 #[test]
 fn a_command_names_the_hosts_that_it_needs() {
     let home = home();

@@ -50,6 +50,7 @@ use crate::isolate::remove_tree::remove_tree;
 use crate::kernel::{FOR_LISTING, stat};
 pub(crate) use delta::{BuildDirectories, Layers, delta_of};
 pub use delta::{Delta, delta};
+pub(crate) use git_index::hash_entries as hash_index_entries;
 pub use scan::Scan;
 pub use windlass_core::PASS_THROUGH;
 

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::commit::{changed_since, states_before};
+use self::commit::{changed_since, found_indexes, states_before};
 use self::trivial::{is_in_cache, leave_out_trivial};
 use super::Context;
 use super::approval::unanswered_error;
@@ -253,7 +253,9 @@ impl Context {
     async fn note_states(&self, changes: &Arc<ProcessChanges>) -> Result<(), ToolError> {
         let changes = changes.clone();
         let noting = self.blocking(move |cx| {
-            changes.states.get_or_init(|| states_before(&*cx.0.files(), &changes.changes));
+            let files = cx.0.files();
+            let states = changes.states.get_or_init(|| states_before(&*files, &changes.changes));
+            changes.indexes.get_or_init(|| found_indexes(&*files, &changes.changes, states));
         });
         noting.await
     }
@@ -425,7 +427,7 @@ fn found_texts(shown: &[FileChange]) -> Vec<FoundText> {
 /// Returns the diff between held changes and the states that their command found, and the files that have changed since. Blocking.
 pub(crate) fn show_held(held: &HeldChanges, files: &dyn Files) -> (Vec<FileChange>, Vec<PathBuf>) {
     let mut shown = show_changes(&held.changes, &held.masked, files);
-    let changed = changed_since(files, &held.changes, &held.states);
+    let changed = changed_since(files, &held.changes, &held.states, &held.indexes);
     let stale = shown.iter_mut().filter(|change| changed.contains(&change.path));
     for change in stale.filter(|change| change.before.is_some()) {
         let found = held.held.found.iter().find(|found| found.path == change.path);
