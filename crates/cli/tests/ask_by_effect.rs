@@ -313,6 +313,38 @@ fn refreshed_git_index_is_no_conflict() {
     assert!(refused.stdout.contains(".git/index: it was changed since"), "{refused:?}");
 }
 
+/// A yes at the terminal that comes after another change keeps the command's changes held, like `policy approve`.
+#[test]
+fn yes_at_the_terminal_after_another_change_holds_the_changes() {
+    let home = home();
+    let input = json!({"command": "echo printed; echo x >> a; echo n > n"}).to_string();
+    let mut terminal = Terminal::start(&home, 40, "", &["call", "bash", &input]);
+    terminal.expect("Allow this? ");
+    fs::write(home.workspace().join("a"), "mine\n").expect("a file");
+    let (ran, shown) = terminal.answer_and_end("y");
+    assert_eq!(ran.code, 1, "{ran:?}\n{shown}");
+    let open = home.run(&["policy", "approvals", "--json"]).lines();
+    let [question] = &open[..] else { panic!("{open:?}: {ran:?}") };
+    let id = question["id"].as_str().expect("an id");
+    assert_eq!(question["state"], "open");
+    for said in [
+        "printed\n",
+        "what it changed is held until then: cannot change a: stale",
+        &format!("`windlass policy approve {id}`"),
+        &format!("`windlass policy deny {id}` drops it"),
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {ran:?}");
+    }
+    assert!(!ran.stdout.contains("dropped"), "{ran:?}");
+    assert_eq!((read(&home, "a").as_deref(), read(&home, "n")), (Some("mine\n"), None));
+    assert!(home.run(&["policy", "diff", id]).stderr.contains("a changed since"));
+    fs::write(home.workspace().join("a"), "one\ntwo\n").expect("a file");
+    assert_eq!(home.run(&["policy", "approve", id]).code, 0);
+    assert_eq!(read(&home, "a").as_deref(), Some("one\ntwo\nx\n"));
+    assert_eq!(home.run(&["undo", "--yes"]).code, 0);
+    assert_eq!(home.run(&["log", "verify"]).code, 0);
+}
+
 #[test]
 fn a_command_names_the_hosts_that_it_needs() {
     let home = home();

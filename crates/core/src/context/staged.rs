@@ -19,9 +19,9 @@ use crate::people::Permission;
 use crate::policy::{StagedChanges, offers};
 use crate::{
     ApprovalRequest, BuiltChange, ChangeWithoutHistory, ChangedTo, ContentHash, Decision, Effect,
-    Effects, FailureReason, FileChange, Files, FoundText, HeldChanges, HookCall, KeptChanges,
-    NewCheckpoint, PathPattern, ProcessChange, ProcessChanges, SandboxLevel, SkippedPath,
-    StageHold, ToolError, Tracking, Verdict,
+    Effects, FailureReason, FileChange, FileError, FileErrorKind, Files, FoundText, HeldChanges,
+    HookCall, KeptChanges, NewCheckpoint, PathPattern, ProcessChange, ProcessChanges, SandboxLevel,
+    SkippedPath, StageHold, ToolError, Tracking, Verdict,
 };
 
 impl Context {
@@ -174,7 +174,7 @@ impl Context {
                 // The answer is about all changes, even if only some of them need an approval.
                 let shown =
                     if shows_all { judgement.shown } else { self.show_all(changes).await? };
-                self.ask_about_changes(&verdict, changes, shown).await.map_err(|error| {
+                self.ask_about_changes(&verdict, changes, shown, shows_all).await.map_err(|error| {
                     let listed = listed(changes, workspace);
                     if waits_for_answer(&error) {
                         let text = format!("{}; it would have\n{listed}", error.message().text);
@@ -203,6 +203,7 @@ impl Context {
         verdict: &Verdict,
         changes: &Arc<ProcessChanges>,
         shown: Vec<FileChange>,
+        was_asked: bool,
     ) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
         let call = HookCall {
@@ -238,7 +239,13 @@ impl Context {
         let mut held = HeldWhileAsked(Some(changes.clone()));
         let request =
             ApprovalRequest { can_wait: self.hold_stage(&request, changes).await, ..request };
-        let answer = self.ask_people(verdict, request, stopped).await;
+        let open_again = request.can_wait.then(|| self.0.broker.open_record(&request));
+        let mut answer = self.ask_people(verdict, request, stopped).await;
+        if let (Ok(_), Some(record)) = (&answer, open_again)
+            && let Err(error) = self.check_unchanged(changes, was_asked).await?
+        {
+            answer = Err(inner.broker.open_again(record, error).await);
+        }
         if matches!(&answer, Err(error) if waits_for_answer(error)) {
             held.0 = None;
         }
@@ -258,6 +265,27 @@ impl Context {
             changes.indexes.get_or_init(|| found_indexes(&*files, &changes.changes, states));
         });
         noting.await
+    }
+
+    /// Checks that what the command found is still there, before its changes leave the stage on which they can wait for another answer.
+    /// The inner error names what changed.
+    async fn check_unchanged(
+        &self,
+        changes: &Arc<ProcessChanges>,
+        was_asked: bool,
+    ) -> Result<Result<(), ToolError>, ToolError> {
+        let changes = changes.clone();
+        let checking = self.blocking(move |cx| {
+            cx.check_build_directories(&changes, was_asked)?;
+            let (files, states) =
+                (cx.0.files(), changes.states.get().map_or(&[][..], Vec::as_slice));
+            let indexes = changes.indexes.get().map_or(&[][..], Vec::as_slice);
+            let changed = changed_since(&*files, &changes.changes, states, indexes);
+            let Some(path) = changed.first() else { return Ok(()) };
+            let name = path.strip_prefix(files.workspace()).unwrap_or(path);
+            Err(FileError::new("change", name, FileErrorKind::Stale).into())
+        });
+        checking.await
     }
 
     /// Returns the commands of this call with secrets redacted, also a command that the tool chose itself.
