@@ -68,7 +68,7 @@ fn interrupted_command_keeps_output_and_allowed_changes() {
             3,
             &["--sandbox", "discard"],
             false,
-            "above; would have changed, and nothing is kept: A made]",
+            "above; would have changed, and nothing but files in /tmp is kept: A made]",
         ),
         (4, &[], false, "what it changed was dropped"),
     ] {
