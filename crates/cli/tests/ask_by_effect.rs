@@ -134,7 +134,7 @@ fn mode_plan_runs_commands_and_keeps_no_changes() {
         let before = tree(&home.workspace());
         let ran = bash(&home, "echo x >> a; rm src/b; cat a", options);
         assert_eq!(ran.code, 0, "{options:?}: {ran:?}");
-        let said = "one\ntwo\nx\n[would have changed, and nothing is kept: M a, D src/b]";
+        let said = "one\ntwo\nx\n[would have changed, and nothing but files in /tmp is kept: M a, D src/b]";
         assert_eq!(ran.stdout.trim_end(), said, "{options:?}");
         assert_eq!(tree(&home.workspace()), before, "{options:?}");
     }
@@ -311,6 +311,59 @@ fn refreshed_git_index_is_no_conflict() {
     let refused = home.run(&["undo", "--yes"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stdout.contains(".git/index: it was changed since"), "{refused:?}");
+}
+
+/// A kill in the middle of a commit is recovered by the next command, also if that only lists the questions.
+#[test]
+fn listing_recovers_the_commit_of_a_killed_approve() {
+    const FILES: usize = 3000;
+    let home = home();
+    let id = defer_command(&home, "mkdir d; for i in $(seq 3000); do echo x > d/$i; done");
+    let mut killed = home.command(&["policy", "approve", &id]).spawn().expect("it runs");
+    let made = || fs::read_dir(home.workspace().join("d")).map_or(0, Iterator::count);
+    while made() == 0 && killed.try_wait().expect("a child").is_none() {
+        std::thread::yield_now();
+    }
+    killed.kill().expect("a process to kill");
+    killed.wait().expect("it ends");
+    let listed = home.run(&["policy", "approvals", "--json"]);
+    let made = made();
+    assert!(made == 0 || made == FILES, "{made} of {FILES}: {listed:?}");
+    assert_eq!(listed.stdout.is_empty(), made == FILES, "{made} of {FILES}: {listed:?}");
+}
+
+/// A file that git tracks is a source, whatever its directory is called.
+#[test]
+fn tracked_file_in_a_tool_cache_is_a_change() {
+    for command in ["echo 2 > src/__pycache__/m.py", "rm -r src/__pycache__"] {
+        let home = home()
+            .with_files(&[("src/__pycache__/m.py", "1\n"), ("src/__pycache__/other.pyc", "1\n")]);
+        git(&home, &["init", "-q"]);
+        git(&home, &["add", "src/__pycache__/m.py"]);
+        let ran = bash(&home, command, &[]);
+        assert_eq!(ran.code, 3, "{ran:?}");
+        assert!(ran.stdout.contains("src/__pycache__/m.py"), "{ran:?}");
+        let ran = bash(&home, command, &["--allow", "write src/**"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_ne!(read(&home, "src/__pycache__/m.py").as_deref(), Some("1\n"), "{command}");
+        let ran = bash(&home, "echo 2 > src/__pycache__/other.pyc", &[]);
+        assert_eq!(ran.code, if command.starts_with("rm") { 1 } else { 0 }, "{ran:?}");
+    }
+}
+
+/// The person who denies is told about the consequence, not about an earlier answer.
+#[test]
+fn denial_says_what_it_ended() {
+    let home = home();
+    let id = defer_command(&home, "echo n > n");
+    let denied = home.run(&["policy", "deny", &id]);
+    assert_eq!(denied.code, 0, "{denied:?}");
+    assert!(denied.stdout.contains(&format!("what the command of `{id}` changed is dropped")));
+    let id = defer_call(&home, "write", &json!({"path": "n", "content": "n"}));
+    let denied = home.run(&["policy", "deny", &id]);
+    assert_eq!(denied.code, 0, "{denied:?}");
+    assert!(denied.stdout.contains(&format!("the call of `{id}` is denied")), "{denied:?}");
+    assert!(!denied.stdout.contains("said no before"), "{denied:?}");
 }
 
 /// A yes at the terminal that comes after another change keeps the command's changes held, like `policy approve`.

@@ -334,6 +334,10 @@ impl windlass_core::StageStorage for Stage {
         }
     }
 
+    fn tracked(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
+        self.built.as_ref().map_or_else(Vec::new, |built| tracked::among(&built.workspace, paths))
+    }
+
     fn keep_unrecorded(&self) -> Vec<SkippedPath> {
         let mut left = Vec::new();
         if let Some(built) = &self.built {

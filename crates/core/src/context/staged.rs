@@ -52,7 +52,11 @@ impl Context {
         let is_asked = usual != StagedChanges::Decided;
         let mut changes = changes;
         if keeps == KeptChanges::Nothing || is_asked {
-            leave_out_trivial(&mut changes);
+            let left_out = self.blocking(move |_| {
+                leave_out_trivial(&mut changes);
+                changes
+            });
+            changes = left_out.await?;
             changed.paths = changes.changes.iter().map(path_and_kind).collect();
             changed.built.clone_from(&changes.built);
         }

@@ -216,6 +216,11 @@ pub trait StageStorage: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Returns those of these absolute paths that git tracks, or that hold files that it tracks. Blocking.
+    fn tracked(&self, _: &[PathBuf]) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Drops the changes of these build directories.
     fn drop_built(&mut self, _: &[PathBuf]) {}
 
