@@ -231,14 +231,14 @@ async fn until_interrupted<T>(
 }
 
 /// A listener for SIGINT and SIGTERM.
-struct Interrupts {
+pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Interrupts {
     /// Starts to listen.
-    fn listen() -> Result<Self> {
+    pub(crate) fn listen() -> Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
     }
@@ -249,6 +249,14 @@ impl Interrupts {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
+    }
+
+    /// Returns whether one of these signals has come since the listener started, or since it was asked last.
+    pub(crate) fn has_come(&mut self) -> bool {
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        [&mut self.interrupt, &mut self.terminate]
+            .into_iter()
+            .any(|signal| signal.poll_recv(&mut cx).is_ready())
     }
 }
 

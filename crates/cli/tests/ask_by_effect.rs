@@ -134,7 +134,7 @@ fn mode_plan_runs_commands_and_keeps_no_changes() {
         let before = tree(&home.workspace());
         let ran = bash(&home, "echo x >> a; rm src/b; cat a", options);
         assert_eq!(ran.code, 0, "{options:?}: {ran:?}");
-        let said = "one\ntwo\nx\n[would have changed, and nothing is kept: M a, D src/b]";
+        let said = "one\ntwo\nx\n[would have changed, and nothing but files in /tmp is kept: M a, D src/b]";
         assert_eq!(ran.stdout.trim_end(), said, "{options:?}");
         assert_eq!(tree(&home.workspace()), before, "{options:?}");
     }
@@ -310,6 +310,145 @@ fn yes_after_another_change_is_a_conflict_and_a_no_drops_the_changes() {
     assert_eq!(home.run(&["policy", "deny", &id]).code, 0);
     assert_eq!(home.run(&["policy", "diff", &id]).code, 2, "nothing is held any more");
     assert_eq!(read(&home, "a").as_deref(), Some("mine\n"));
+}
+
+/// Runs git in the workspace, as the person would.
+fn git(home: &Home, arguments: &[&str]) {
+    let mut git = std::process::Command::new("git");
+    git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments);
+    let ran = git.current_dir(home.workspace()).env("HOME", home.workspace()).output();
+    let ran = ran.expect("git");
+    assert!(ran.status.success(), "{arguments:?}: {ran:?}");
+}
+
+/// Touches a file and runs `git status`, which writes a refreshed index.
+fn refresh_index(home: &Home) {
+    let index = home.workspace().join(".git/index");
+    let before = fs::read(&index).expect("an index");
+    let file = fs::File::options().append(true).open(home.workspace().join("a")).expect("a file");
+    let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    file.set_times(fs::FileTimes::new().set_modified(time)).expect("a time");
+    git(home, &["status"]);
+    assert_ne!(before, fs::read(&index).expect("an index"), "git refreshed nothing");
+}
+
+/// A `git status` of the person between a command and its undo or its answer rewrites the index and stages nothing else.
+#[test]
+fn refreshed_git_index_is_no_conflict() {
+    let home = home();
+    git(&home, &["init", "-q"]);
+    git(&home, &["add", "a"]);
+    git(&home, &["commit", "-qm", "first"]);
+    let add = "echo n > n; git add n";
+    let id = defer_command(&home, add);
+    refresh_index(&home);
+    assert_eq!(home.run(&["policy", "diff", &id]).stderr, "", "nothing changed since");
+    let kept = home.run(&["policy", "approve", &id]);
+    assert_eq!(kept.code, 0, "{kept:?}");
+    git(&home, &["ls-files", "--error-unmatch", "n"]);
+    refresh_index(&home);
+    let undone = home.run(&["undo", "--yes"]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!(read(&home, "n"), None);
+    git(&home, &["diff", "--cached", "--quiet"]);
+
+    // Another entry is a conflict in both.
+    let id = defer_command(&home, add);
+    fs::write(home.workspace().join("mine"), "mine").expect("a file");
+    git(&home, &["add", "mine"]);
+    let refused = home.run(&["policy", "approve", &id]);
+    assert!(refused.stdout.contains("cannot change .git/index: stale"), "{refused:?}");
+    git(&home, &["rm", "-q", "--cached", "mine"]);
+    assert_eq!(home.run(&["policy", "approve", &id]).code, 0);
+    git(&home, &["add", "mine"]);
+    let refused = home.run(&["undo", "--yes"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stdout.contains(".git/index: it was changed since"), "{refused:?}");
+}
+
+/// A kill in the middle of a commit is recovered by the next command, also if that only lists the questions.
+#[test]
+fn listing_recovers_the_commit_of_a_killed_approve() {
+    const FILES: usize = 3000;
+    let home = home();
+    let id = defer_command(&home, "mkdir d; for i in $(seq 3000); do echo x > d/$i; done");
+    let mut killed = home.command(&["policy", "approve", &id]).spawn().expect("it runs");
+    let made = || fs::read_dir(home.workspace().join("d")).map_or(0, Iterator::count);
+    while made() == 0 && killed.try_wait().expect("a child").is_none() {
+        std::thread::yield_now();
+    }
+    killed.kill().expect("a process to kill");
+    killed.wait().expect("it ends");
+    let listed = home.run(&["policy", "approvals", "--json"]);
+    let made = made();
+    assert!(made == 0 || made == FILES, "{made} of {FILES}: {listed:?}");
+    assert_eq!(listed.stdout.is_empty(), made == FILES, "{made} of {FILES}: {listed:?}");
+}
+
+/// A file that git tracks is a source, whatever its directory is called.
+#[test]
+fn tracked_file_in_a_tool_cache_is_a_change() {
+    for command in ["echo 2 > src/__pycache__/m.py", "rm -r src/__pycache__"] {
+        let home = home()
+            .with_files(&[("src/__pycache__/m.py", "1\n"), ("src/__pycache__/other.pyc", "1\n")]);
+        git(&home, &["init", "-q"]);
+        git(&home, &["add", "src/__pycache__/m.py"]);
+        let ran = bash(&home, command, &[]);
+        assert_eq!(ran.code, 3, "{ran:?}");
+        assert!(ran.stdout.contains("src/__pycache__/m.py"), "{ran:?}");
+        let ran = bash(&home, command, &["--allow", "write src/**"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_ne!(read(&home, "src/__pycache__/m.py").as_deref(), Some("1\n"), "{command}");
+        let ran = bash(&home, "echo 2 > src/__pycache__/other.pyc", &[]);
+        assert_eq!(ran.code, if command.starts_with("rm") { 1 } else { 0 }, "{ran:?}");
+    }
+}
+
+/// The person who denies is told about the consequence, not about an earlier answer.
+#[test]
+fn denial_says_what_it_ended() {
+    let home = home();
+    let id = defer_command(&home, "echo n > n");
+    let denied = home.run(&["policy", "deny", &id]);
+    assert_eq!(denied.code, 0, "{denied:?}");
+    assert!(denied.stdout.contains(&format!("what the command of `{id}` changed is dropped")));
+    let id = defer_call(&home, "write", &json!({"path": "n", "content": "n"}));
+    let denied = home.run(&["policy", "deny", &id]);
+    assert_eq!(denied.code, 0, "{denied:?}");
+    assert!(denied.stdout.contains(&format!("the call of `{id}` is denied")), "{denied:?}");
+    assert!(!denied.stdout.contains("said no before"), "{denied:?}");
+}
+
+/// A yes at the terminal that comes after another change keeps the command's changes held, like `policy approve`.
+#[test]
+fn yes_at_the_terminal_after_another_change_holds_the_changes() {
+    let home = home();
+    let input = json!({"command": "echo printed; echo x >> a; echo n > n"}).to_string();
+    let mut terminal = Terminal::start(&home, 40, "", &["call", "bash", &input]);
+    terminal.expect("Allow this? ");
+    fs::write(home.workspace().join("a"), "mine\n").expect("a file");
+    let (ran, shown) = terminal.answer_and_end("y");
+    assert_eq!(ran.code, 1, "{ran:?}\n{shown}");
+    let open = home.run(&["policy", "approvals", "--json"]).lines();
+    let [question] = &open[..] else { panic!("{open:?}: {ran:?}") };
+    let id = question["id"].as_str().expect("an id");
+    assert_eq!(question["state"], "open");
+    for said in [
+        "printed\n",
+        "what it changed is held until then: cannot change a: stale",
+        &format!("`windlass policy approve {id}`"),
+        &format!("`windlass policy deny {id}` drops it"),
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {ran:?}");
+    }
+    assert!(!ran.stdout.contains("dropped"), "{ran:?}");
+    assert_eq!((read(&home, "a").as_deref(), read(&home, "n")), (Some("mine\n"), None));
+    assert!(home.run(&["policy", "diff", id]).stderr.contains("a changed since"));
+    fs::write(home.workspace().join("a"), "one\ntwo\n").expect("a file");
+    assert_eq!(home.run(&["policy", "approve", id]).code, 0);
+    assert_eq!(read(&home, "a").as_deref(), Some("one\ntwo\nx\n"));
+    assert_eq!(home.run(&["undo", "--yes"]).code, 0);
+    assert_eq!(home.run(&["log", "verify"]).code, 0);
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn interrupted_command_keeps_output_and_allowed_changes() {
             3,
             &["--sandbox", "discard"],
             false,
-            "above; would have changed, and nothing is kept: A made]",
+            "above; would have changed, and nothing but files in /tmp is kept: A made]",
         ),
         (4, &[], false, "what it changed was dropped"),
     ] {
@@ -109,6 +109,26 @@ fn person_is_asked_after_the_first_interrupt_only() {
         assert_eq!(home.workspace().join("made").exists(), is_kept);
         assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
     }
+}
+
+/// Ctrl-C at the question drops the changes for good: no question stays open, and no stage is held for one.
+#[test]
+fn interrupt_at_the_question_drops_the_changes() {
+    let home = Home::new_outside_tmp();
+    let input = json!({"command": "echo printed; echo x > made"}).to_string();
+    let mut terminal = Terminal::start(&home, 40, "", &["call", "bash", &input]);
+    terminal.expect(QUESTION);
+    let (ran, shown) = terminal.press_and_end(CTRL_C);
+    assert_eq!(ran.code, 130, "{ran:?}\n{shown}");
+    let said = "[the call was stopped; what the command changed is not kept]";
+    assert!(ran.stdout.starts_with("printed\n") && ran.stdout.contains(said), "{ran:?}");
+    assert!(shown.contains("(interrupted: the question is closed)"), "{shown}");
+    assert!(!shown.contains("answered elsewhere"), "{shown}");
+    assert!(!home.workspace().join("made").exists());
+    assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
+    let stages = fs::read_dir(home.state().join("stages")).expect("stages").flatten();
+    let held: Vec<_> = stages.filter(|stage| stage.path().join("held.json").exists()).collect();
+    assert!(held.is_empty(), "{held:?}");
 }
 
 #[test]

@@ -28,8 +28,8 @@ pub use network::{
     HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, Network, NetworkTerms,
 };
 pub use process_changes::{
-    ChangedTo, FoundText, HeldChanges, ProcessChange, ProcessChanges, StageHold, StageStorage,
-    Tracking,
+    ChangedTo, FoundIndex, FoundText, HeldChanges, ProcessChange, ProcessChanges, StageHold,
+    StageStorage, Tracking,
 };
 pub use processes::{
     Access, Backend, Confinement, NetworkAccess, Process, ProcessEnd, ProcessRequest, Processes,

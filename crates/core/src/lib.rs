@@ -83,12 +83,12 @@ pub use hooks::{
 pub use host::{
     Absence, Access, Alteration, Altered, Attributes, Backend, Batch, BoxFuture, ChangedTo, Clock,
     Confinement, ContentSource, Entry, ExpectedState, Extent, FileError, FileErrorKind, FileKind,
-    Files, Fingerprint, FoundBody, FoundEntry, FoundText, Grammar, HeldChanges, Host, HostName,
-    HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, KeptContent, Network, NetworkAccess,
-    NetworkTerms, OpenFile, OpenedContent, Opener, PathUse, Process, ProcessChange, ProcessChanges,
-    ProcessEnd, ProcessRequest, Processes, Program, Resolved, SandboxLevel, Shell, Signal,
-    SkippedPath, StageHold, StageStorage, Stat, StderrTarget, Stdin, TargetState, TerminalSize,
-    Tracking, TrafficMeter, Visitor, Walk, WalkOptions, WalkReport,
+    Files, Fingerprint, FoundBody, FoundEntry, FoundIndex, FoundText, Grammar, HeldChanges, Host,
+    HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, KeptContent, Network,
+    NetworkAccess, NetworkTerms, OpenFile, OpenedContent, Opener, PathUse, Process, ProcessChange,
+    ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Resolved, SandboxLevel, Shell,
+    Signal, SkippedPath, StageHold, StageStorage, Stat, StderrTarget, Stdin, TargetState,
+    TerminalSize, Tracking, TrafficMeter, Visitor, Walk, WalkOptions, WalkReport,
 };
 pub use id::{
     ApprovalId, CallId, IdSource, JobId, QuestionId, SequentialIds, SessionId, TurnId, id_number,

@@ -16,8 +16,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 use windlass_core::{
-    Alteration, Altered, Batch, ContentSource, ExpectedState, FileError, FileErrorKind, Files,
-    FoundEntry, OpenFile, Resolved, SessionId, Stat, TargetState, Visitor, WalkOptions, WalkReport,
+    Alteration, Altered, Batch, ContentHash, ContentSource, ExpectedState, FileError,
+    FileErrorKind, Files, FoundEntry, OpenFile, Resolved, SessionId, Stat, TargetState, Visitor,
+    WalkOptions, WalkReport,
 };
 
 use crate::alter;
@@ -285,6 +286,10 @@ impl Files for LocalBatch {
         visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
     ) -> Result<WalkReport, FileError> {
         self.files.walk(root, options, visitors)
+    }
+
+    fn hash_index_entries(&self, index: &[u8]) -> Option<ContentHash> {
+        self.files.hash_index_entries(index)
     }
 
     fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {

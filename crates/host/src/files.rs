@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use windlass_core::{
-    Alteration, Altered, Batch, Entry, FileError, FileErrorKind, Files, FoundEntry, OpenFile,
-    Resolved, SessionId, Stat, Visitor, Walk, WalkOptions, WalkReport,
+    Alteration, Altered, Batch, ContentHash, Entry, FileError, FileErrorKind, Files, FoundEntry,
+    OpenFile, Resolved, SessionId, Stat, Visitor, Walk, WalkOptions, WalkReport,
 };
 
 use crate::alter::as_errno;
@@ -134,6 +134,10 @@ impl Files for LocalFiles {
             Box::new(TmpSkippingVisitor { root: &root.path, is_tmp: &is_tmp, inner: visitors() })
         };
         walk::walk(&self.resolver, root, options, &outside)
+    }
+
+    fn hash_index_entries(&self, index: &[u8]) -> Option<ContentHash> {
+        crate::stage::hash_index_entries(index)
     }
 
     fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {

@@ -164,9 +164,10 @@ impl Proxy {
         HostRules::parse(hosts).map(drop)
     }
 
-    /// Returns the environment variables by which programs find a proxy at this port of their loopback interface.
-    pub fn environment(port: u16) -> Vec<(String, String)> {
-        environment::variables(port)
+    /// Returns the environment variables by which programs find a proxy at this port of their loopback interface. Names of that
+    /// interface go around the proxy, except those among `hosts`, which the program may reach on the machine's.
+    pub fn environment(port: u16, hosts: &[String]) -> Vec<(String, String)> {
+        environment::variables(port, hosts)
     }
 
     /// Returns the hosts that the program tried to reach and must not: each once, in the order of the first attempts, up to a limit.

@@ -50,6 +50,7 @@ use crate::isolate::remove_tree::remove_tree;
 use crate::kernel::{FOR_LISTING, stat};
 pub(crate) use delta::{BuildDirectories, Layers, delta_of};
 pub use delta::{Delta, delta};
+pub(crate) use git_index::hash_entries as hash_index_entries;
 pub use scan::Scan;
 pub use windlass_core::PASS_THROUGH;
 
@@ -331,6 +332,10 @@ impl windlass_core::StageStorage for Stage {
         if self.built.is_some() {
             self.outlives_process.store(true, Ordering::Relaxed);
         }
+    }
+
+    fn tracked(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
+        self.built.as_ref().map_or_else(Vec::new, |built| tracked::among(&built.workspace, paths))
     }
 
     fn keep_unrecorded(&self) -> Vec<SkippedPath> {

@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::{
-    Alteration, Altered, CallResult, Clock, Confinement, Engine, Entry, FileError, FileErrorKind,
-    FileKind, Files, FoundEntry, Host, Mode, OpenFile, Opener, Overrides, Policy, Resolved,
-    Secrets, Session, SkippedPath, Stat, TargetState, ToolCall, ToolHandle, Toolbox, Visitor, Walk,
-    WalkOptions, WalkReport, quote,
+    Alteration, Altered, CallResult, Clock, Confinement, ContentHash, Engine, Entry, FileError,
+    FileErrorKind, FileKind, Files, FoundEntry, Host, Mode, OpenFile, Opener, Overrides, Policy,
+    Resolved, Secrets, Session, SkippedPath, Stat, TargetState, ToolCall, ToolHandle, Toolbox,
+    Visitor, Walk, WalkOptions, WalkReport, quote,
 };
 use windlass_host::LocalHost;
 
@@ -268,6 +268,10 @@ impl Files for InterceptingHost {
         })?;
         report.notes.append(&mut notes.lock().unwrap());
         Ok(report)
+    }
+
+    fn hash_index_entries(&self, index: &[u8]) -> Option<ContentHash> {
+        self.inner.files().hash_index_entries(index)
     }
 
     fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {

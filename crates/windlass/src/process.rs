@@ -37,10 +37,10 @@
 //! | read its output, and its end | [`Job`], [`JobEnd`], [`ProcessEnd`] |
 
 pub use windlass_core::{
-    Absence, Access, Backend, ChangeKind, ChangedTo, Confinement, FoundText, Grammar, HeldChanges,
-    Job, JobEnd, NetworkAccess, PathUse, Process, ProcessChange, ProcessChanges, ProcessEnd,
-    ProcessRequest, Processes, Program, ProgramChangeReport, SandboxLevel, Shell, Signal,
-    StageHold, StageStorage, StderrTarget, Stdin, TerminalSize, Tracking, TrafficMeter,
+    Absence, Access, Backend, ChangeKind, ChangedTo, Confinement, FoundIndex, FoundText, Grammar,
+    HeldChanges, Job, JobEnd, NetworkAccess, PathUse, Process, ProcessChange, ProcessChanges,
+    ProcessEnd, ProcessRequest, Processes, Program, ProgramChangeReport, SandboxLevel, Shell,
+    Signal, StageHold, StageStorage, StderrTarget, Stdin, TerminalSize, Tracking, TrafficMeter,
 };
 pub use windlass_host::{
     LocalProcesses, ProcessSettings, ProxyError, ShellError, control_group, hide_memory,

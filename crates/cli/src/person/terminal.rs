@@ -7,6 +7,8 @@ use anyhow::{Context as _, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use windlass::quote;
 
+use crate::command::Interrupts;
+
 /// The assumed number of rows of a terminal that does not report its size.
 const DEFAULT_ROWS: usize = 24;
 /// The assumed number of columns of such a terminal.
@@ -34,6 +36,8 @@ pub(super) enum ReadingEnd {
 /// Keeps a [`Terminal`] waiting for input. When dropped before `finish`, the terminal stops waiting and prints that the prompt is over.
 pub(super) struct PromptGuard {
     tty: Option<File>,
+    /// Tells an interrupt from an answer elsewhere; `None` if signals cannot be listened to.
+    interrupts: Option<Interrupts>,
     _stop_writer: PipeWriter,
 }
 
@@ -47,8 +51,14 @@ impl PromptGuard {
 impl Drop for PromptGuard {
     fn drop(&mut self) {
         if let Some(tty) = &mut self.tty {
+            let is_interrupted = self.interrupts.as_mut().is_some_and(Interrupts::has_come);
+            let why = if is_interrupted {
+                "interrupted: the question is closed"
+            } else {
+                "answered elsewhere, or no longer asked"
+            };
             // A failure to write to a closed terminal does not matter.
-            drop(tty.write_all(b"\n(answered elsewhere, or no longer asked)\n"));
+            drop(tty.write_all(format!("\n({why})\n").as_bytes()));
         }
     }
 }
@@ -67,7 +77,8 @@ impl Terminal {
         let (stop, keep) = std::io::pipe()?;
         let terminal = Self { stop: Some(stop), ..Self::open()? };
         let tty = Some(terminal.tty.try_clone()?);
-        Ok((terminal, PromptGuard { tty, _stop_writer: keep }))
+        let interrupts = Interrupts::listen().ok();
+        Ok((terminal, PromptGuard { tty, interrupts, _stop_writer: keep }))
     }
 
     /// Shows a text, screen by screen if it is long. A person can leave it for the question, or give one of these answers at once: a

@@ -199,6 +199,40 @@ pub(crate) fn is_unchanged(before: &FileState, now: &FileState) -> bool {
     timeless(before) == timeless(now)
 }
 
+/// Maximum bytes of a git index that is compared entry by entry.
+const MAX_INDEX_BYTES: u64 = 64 << 20;
+
+/// Returns whether a path is the index of a git repository.
+pub(crate) fn is_git_index(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "index")
+        && path.components().any(|part| part.as_os_str() == ".git")
+}
+
+/// Returns a hash of the entries of the git index at a path, which must have this state; `None` if there is no index of a usual size.
+pub(crate) fn hash_index_at(
+    files: &dyn Files,
+    path: &Path,
+    state: &FileState,
+) -> Option<ContentHash> {
+    let FileState::File { hash, len, .. } = state else { return None };
+    if !is_git_index(path) || *len > MAX_INDEX_BYTES {
+        return None;
+    }
+    let bytes = read(files, &recorded_path(files, path), *hash).ok()??;
+    files.hash_index_entries(&bytes)
+}
+
+/// Returns whether a file differs from an earlier state in its bytes only, so that the entries decide if it is a git index.
+pub(crate) fn differs_in_bytes_only(before: &FileState, now: &FileState) -> bool {
+    let (FileState::File { hash, len, .. }, FileState::File { attributes, object, .. }) =
+        (now, before)
+    else {
+        return false;
+    };
+    let (attributes, object) = (attributes.clone(), *object);
+    is_as_left(now, &FileState::File { hash: *hash, len: *len, attributes, object })
+}
+
 /// Returns the attributes of an object.
 pub(crate) fn attributes_of(state: &FileState) -> Option<&Attributes> {
     match state {

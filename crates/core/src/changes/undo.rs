@@ -165,6 +165,7 @@ impl UndoPlan {
         let count = checkpoints.iter().map(|checkpoint| checkpoint.changes.len()).sum();
         let mut simulation = UndoSimulation {
             finder,
+            history,
             paths: SimulatedPaths::with_capacity(count),
             shared: HashMap::new(),
             identities: FileIdentities::on_record(&record),
@@ -404,6 +405,7 @@ fn undoes_only_selected(origin: &Origin, meant: &HashSet<CallId>) -> bool {
 /// The simulated undo of checkpoints, newest first.
 struct UndoSimulation<'a> {
     finder: LinkFinder<'a>,
+    history: &'a dyn History,
     paths: SimulatedPaths<'a>,
     /// Shared files that were changed under one of their hard links.
     shared: HashMap<FileIdentity, SharedFile>,
@@ -456,7 +458,10 @@ impl<'a> UndoSimulation<'a> {
         shared::note_identity(&mut self.identities, &self.shared, simulated, change);
         let shared = SharedFile::of(&self.shared, &self.identities, simulated);
         let then = shared.unwrap_or(&simulated.then);
-        if state::is_as_left(then, &change.after) || is_tolerated_directory(then, change) {
+        let is_as_left =
+            state::is_as_left(then, &change.after) || is_tolerated_directory(then, change);
+        let machine = (files, self.history);
+        if is_as_left || is_refreshed_index(machine, change, then, simulated.is_untouched) {
             simulated.then = change.before.clone();
             simulated.is_untouched = false;
             return Ok(());
@@ -471,6 +476,26 @@ impl<'a> UndoSimulation<'a> {
         });
         Ok(())
     }
+}
+
+/// Returns whether git only refreshed its index since the change: facts about files on disk differ, the entries do not. `is_untouched` is
+/// true if `now` is the state on disk, and false if it is the one before a later change.
+fn is_refreshed_index(
+    (files, history): (&dyn Files, &dyn History),
+    change: &RecordedChange,
+    now: &FileState,
+    is_untouched: bool,
+) -> bool {
+    if !state::is_git_index(&change.path) || !state::differs_in_bytes_only(&change.after, now) {
+        return false;
+    }
+    let recorded = |state: &FileState| {
+        let content = history.content(&state.hash()?).ok()?;
+        files.hash_index_entries(&content)
+    };
+    let entries =
+        if is_untouched { state::hash_index_at(files, &change.path, now) } else { recorded(now) };
+    entries.is_some() && entries == recorded(&change.after)
 }
 
 /// Returns whether a directory that the call made is absent or has other permissions now. This is no conflict: the objects in it

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::commit::{changed_since, states_before};
+use self::commit::{changed_since, found_indexes, states_before};
 pub(crate) use self::listed::listed;
 use self::trivial::{is_in_cache, leave_out_trivial};
 use super::Context;
@@ -21,9 +21,9 @@ use crate::people::Permission;
 use crate::policy::{StagedChanges, offers};
 use crate::{
     ApprovalRequest, BuiltChange, ChangeWithoutHistory, ChangedTo, ContentHash, Decision, Effect,
-    Effects, FailureReason, FileChange, Files, FoundText, HeldChanges, HookCall, KeptChanges,
-    NewCheckpoint, PathPattern, ProcessChange, ProcessChanges, Rule, SandboxLevel, SkippedPath,
-    StageHold, ToolError, Tracking, Verdict,
+    Effects, FailureReason, FileChange, FileError, FileErrorKind, Files, FoundText, HeldChanges,
+    HookCall, KeptChanges, NewCheckpoint, PathPattern, ProcessChange, ProcessChanges, Rule,
+    SandboxLevel, SkippedPath, StageHold, ToolError, Tracking, Verdict,
 };
 
 impl Context {
@@ -55,7 +55,11 @@ impl Context {
         let is_asked = usual != StagedChanges::Decided;
         let mut changes = changes;
         if keeps == KeptChanges::Nothing || is_asked {
-            leave_out_trivial(&mut changes);
+            let left_out = self.blocking(move |_| {
+                leave_out_trivial(&mut changes);
+                changes
+            });
+            changes = left_out.await?;
             changed.paths = changes.changes.iter().map(path_and_kind).collect();
             changed.built.clone_from(&changes.built);
         }
@@ -178,7 +182,7 @@ impl Context {
                 // The answer is about all changes, even if only some of them need an approval.
                 let shown =
                     if shows_all { judgement.shown } else { self.show_all(changes).await? };
-                self.ask_about_changes(ended, &verdict, changes, shown).await.map_err(|error| {
+                self.ask_about_changes(ended, &verdict, changes, shown, shows_all).await.map_err(|error| {
                     let listed = listed(changes, workspace);
                     if waits_for_answer(&error) {
                         let limit = inner.broker.answer_limit();
@@ -210,6 +214,7 @@ impl Context {
         verdict: &Verdict,
         changes: &Arc<ProcessChanges>,
         shown: Vec<FileChange>,
+        was_asked: bool,
     ) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
         let call = HookCall {
@@ -243,14 +248,20 @@ impl Context {
             ended: Some(self.command_end(job, end).await),
             ..self.approval_request(verdict)
         };
+        let mut held = HeldWhileAsked(Some(changes.clone()));
         let request =
             ApprovalRequest { can_wait: self.hold_stage(&request, changes).await, ..request };
-        let answer = self.ask_people(verdict, request, stopped).await;
-        if !matches!(&answer, Err(error) if waits_for_answer(error))
-            && let Some(stage) = &changes.stage
+        let open_again = request.can_wait.then(|| self.0.broker.open_record(&request));
+        let mut answer = self.ask_people(verdict, request, stopped).await;
+        if let (Ok(_), Some(record)) = (&answer, open_again)
+            && let Err(error) = self.check_unchanged(changes, was_asked).await?
         {
-            stage.release();
+            answer = Err(inner.broker.open_again(record, error).await);
         }
+        if matches!(&answer, Err(error) if waits_for_answer(error)) {
+            held.0 = None;
+        }
+        drop(held);
         if let Permission::Granted(_, Some(reason)) = answer? {
             said.push(reason);
         }
@@ -261,9 +272,32 @@ impl Context {
     async fn note_states(&self, changes: &Arc<ProcessChanges>) -> Result<(), ToolError> {
         let changes = changes.clone();
         let noting = self.blocking(move |cx| {
-            changes.states.get_or_init(|| states_before(&*cx.0.files(), &changes.changes));
+            let files = cx.0.files();
+            let states = changes.states.get_or_init(|| states_before(&*files, &changes.changes));
+            changes.indexes.get_or_init(|| found_indexes(&*files, &changes.changes, states));
         });
         noting.await
+    }
+
+    /// Checks that what the command found is still there, before its changes leave the stage on which they can wait for another answer.
+    /// The inner error names what changed.
+    async fn check_unchanged(
+        &self,
+        changes: &Arc<ProcessChanges>,
+        was_asked: bool,
+    ) -> Result<Result<(), ToolError>, ToolError> {
+        let changes = changes.clone();
+        let checking = self.blocking(move |cx| {
+            cx.check_build_directories(&changes, was_asked)?;
+            let (files, states) =
+                (cx.0.files(), changes.states.get().map_or(&[][..], Vec::as_slice));
+            let indexes = changes.indexes.get().map_or(&[][..], Vec::as_slice);
+            let changed = changed_since(&*files, &changes.changes, states, indexes);
+            let Some(path) = changed.first() else { return Ok(()) };
+            let name = path.strip_prefix(files.workspace()).unwrap_or(path);
+            Err(FileError::new("change", name, FileErrorKind::Stale).into())
+        });
+        checking.await
     }
 
     /// Returns the commands of this call with secrets redacted, also a command that the tool chose itself.
@@ -409,6 +443,18 @@ impl Context {
     }
 }
 
+/// Releases the stage of these changes when it is dropped: with an answer, and also if the call is stopped while it is asked about
+/// them. Only a deferred question leaves its stage held.
+struct HeldWhileAsked(Option<Arc<ProcessChanges>>);
+
+impl Drop for HeldWhileAsked {
+    fn drop(&mut self) {
+        if let Some(stage) = self.0.as_ref().and_then(|changes| changes.stage.as_ref()) {
+            stage.release();
+        }
+    }
+}
+
 /// Maximum bytes of texts that are saved with held changes: the record is read at every start.
 const MAX_FOUND_BYTES: usize = 1 << 20;
 
@@ -428,7 +474,7 @@ fn found_texts(shown: &[FileChange]) -> Vec<FoundText> {
 /// Returns the diff between held changes and the states that their command found, and the files that have changed since. Blocking.
 pub(crate) fn show_held(held: &HeldChanges, files: &dyn Files) -> (Vec<FileChange>, Vec<PathBuf>) {
     let mut shown = show_changes(&held.changes, &held.masked, files);
-    let changed = changed_since(files, &held.changes, &held.states);
+    let changed = changed_since(files, &held.changes, &held.states, &held.indexes);
     let stale = shown.iter_mut().filter(|change| changed.contains(&change.path));
     for change in stale.filter(|change| change.before.is_some()) {
         let found = held.held.found.iter().find(|found| found.path == change.path);

@@ -88,7 +88,9 @@ fn confinement_for_person(engine: &Shared, call: &Call, verdict: &Verdict) -> St
     let changes =
         |effect: &Effect| matches!(effect, Effect::Exec(command) if !command.only_reads());
     if is_direct && verdict.keeps() == KeptChanges::All && verdict.effects().iter().any(changes) {
-        return format!("{words}; what it changes in the workspace is kept, and can be undone");
+        return format!(
+            "{words}; what it changes in the workspace is kept, and can be undone except in build directories"
+        );
     }
     words
 }

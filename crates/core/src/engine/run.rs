@@ -44,6 +44,10 @@ pub(super) async fn run_tool(
             Err(ToolError::timed_out(format!("the call was stopped after {} s", limit.as_secs_f64())))
         }
     };
+    if call.cancel.is_cancelled() {
+        // The tool's work was dropped with its open question. The process may end right after this call, so the book must be free of it now.
+        engine.broker.catch_up().await;
+    }
     cx.end_output();
     call.lineage.end();
     // A call whose inner calls were stopped with it counts as stopped, whatever it made of their answers.

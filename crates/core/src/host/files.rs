@@ -11,7 +11,7 @@ use std::{fmt, io};
 use serde::{Deserialize, Serialize};
 
 use super::ContentSource;
-use crate::{FailureReason, SessionId, ToolError, quote};
+use crate::{ContentHash, FailureReason, SessionId, ToolError, quote};
 
 /// The files of one machine, seen from one workspace.
 ///
@@ -57,6 +57,12 @@ pub trait Files: Send + Sync {
     /// Inspects the object at a path, following no link; `None` if there is none. A regular file is returned open for reading;
     /// nothing else is opened.
     fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError>;
+
+    /// Returns a hash of the entries in the bytes of a git index, without the facts about files on disk that git refreshes. `None` if
+    /// the bytes are no index that can be read.
+    fn hash_index_entries(&self, _index: &[u8]) -> Option<ContentHash> {
+        None
+    }
 
     /// Alters one object, if it is the expected one. After success it is all new, after a failure all old.
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError>;

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{Attributes, Fingerprint, SkippedPath};
-use crate::{ApprovalId, CallId, FileState};
+use crate::{ApprovalId, CallId, ContentHash, FileState};
 
 /// The changes of a program.
 #[derive(Debug)]
@@ -22,6 +22,9 @@ pub struct ProcessChanges {
     /// States before each change, in the order of the changes, once an approval is requested: a file that was only touched since,
     /// or written anew with the same bytes, is no conflict. `None` for a state that is unknown.
     pub states: OnceLock<Vec<Option<FileState>>>,
+    /// Git indexes among the changed files, as the program found them, noted together with `states`: an index that git only
+    /// refreshed since is no conflict.
+    pub indexes: OnceLock<Vec<FoundIndex>>,
     /// Changed build directories, as absolute paths. Their changes are kept without history, by [`StageStorage::keep_unrecorded`].
     pub built: Vec<PathBuf>,
     /// Files and directories that were masked from the program, as absolute paths.
@@ -39,12 +42,23 @@ impl ProcessChanges {
             tracking,
             changes: Vec::new(),
             states: OnceLock::new(),
+            indexes: OnceLock::new(),
             built: Vec::new(),
             masked: Vec::new(),
             notes: Vec::new(),
             stage: None,
         }
     }
+}
+
+/// A git index before a command changed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundIndex {
+    /// Absolute path of the index.
+    #[serde(with = "crate::quote::serde_path")]
+    pub path: PathBuf,
+    /// Hash of its entries; see [`Files::hash_index_entries`](crate::Files::hash_index_entries).
+    pub entries: ContentHash,
 }
 
 /// The approval for which a stage is held.
@@ -90,6 +104,9 @@ pub struct HeldChanges {
     /// States before the changes; see [`ProcessChanges::states`].
     #[serde(default)]
     pub states: Vec<Option<FileState>>,
+    /// Git indexes before the changes; see [`ProcessChanges::indexes`].
+    #[serde(default)]
+    pub indexes: Vec<FoundIndex>,
     /// Changed build directories.
     #[serde(with = "crate::quote::serde_paths")]
     pub built: Vec<PathBuf>,
@@ -108,15 +125,17 @@ impl HeldChanges {
             workspace: &'a Path,
             changes: &'a [ProcessChange],
             states: &'a [Option<FileState>],
+            indexes: &'a [FoundIndex],
             #[serde(with = "crate::quote::serde_paths")]
             built: &'a [PathBuf],
             #[serde(with = "crate::quote::serde_paths")]
             masked: &'a [PathBuf],
         }
-        let ProcessChanges { changes, states, built, masked, .. } = changes;
+        let ProcessChanges { changes, states, indexes, built, masked, .. } = changes;
         let states = states.get().map_or(&[][..], Vec::as_slice);
+        let indexes = indexes.get().map_or(&[][..], Vec::as_slice);
         // All keys are text, so this cannot fail.
-        serde_json::to_string(&Written { held, workspace, changes, states, built, masked })
+        serde_json::to_string(&Written { held, workspace, changes, states, indexes, built, masked })
             .unwrap_or_default()
     }
 
@@ -130,6 +149,7 @@ impl HeldChanges {
         ProcessChanges {
             changes: self.changes,
             states: OnceLock::from(self.states),
+            indexes: OnceLock::from(self.indexes),
             built: self.built,
             masked: self.masked,
             stage: Some(stage),
@@ -193,6 +213,11 @@ pub trait StageStorage: fmt::Debug + Send + Sync {
     /// Returns the changed build directories, as absolute paths, in which another program has changed something since the program
     /// began. Blocking.
     fn build_directories_changed_since(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Returns those of these absolute paths that git tracks, or that hold files that it tracks. Blocking.
+    fn tracked(&self, _: &[PathBuf]) -> Vec<PathBuf> {
         Vec::new()
     }
 

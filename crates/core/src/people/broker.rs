@@ -273,6 +273,30 @@ impl Broker {
         self.approvals.change(reopen).await
     }
 
+    /// Returns the record of a request without an answer, for [`Broker::open_again`].
+    pub(crate) fn open_record(&self, request: &ApprovalRequest) -> Approval {
+        new_record(request, self.expiry(request.at))
+    }
+
+    /// Puts an approval on record again, whose yes could not be carried out for the reason in `error`. Returns the error of the call: it
+    /// says that the approval waits for another answer, if it does.
+    pub(crate) async fn open_again(&self, record: Approval, error: ToolError) -> ToolError {
+        let id = record.id.clone();
+        let put = self.approvals.change(move |book| book.put(&record)).await;
+        if put.is_err() {
+            return error;
+        }
+        ToolError::failed(format!(
+            "{}, so that the yes could not be carried out; it waits for another answer as {id}",
+            error.message().text
+        ))
+        .hint(format!(
+            "`windlass policy diff {id}` shows what the command found: put that back, then `windlass policy approve {id}` keeps what it \
+             changed; `windlass policy deny {id}` drops it"
+        ))
+        .because(FailureReason::WaitsForApproval(id))
+    }
+
     /// Notes that the call of a remembered answer was made. Usually it was noted before, which is found without waiting for the lock.
     pub(crate) async fn mark_made(&self, id: &ApprovalId) -> Result<bool, BookError> {
         let all = self.approvals.list().await?;

@@ -78,8 +78,8 @@ impl LocalProcesses {
             }
         }
         match self.network(request) {
-            NetworkAccess::Hosts(_) if is_confined => {
-                for (name, value) in Proxy::environment(confinement.port) {
+            NetworkAccess::Hosts(hosts) if is_confined => {
+                for (name, value) in Proxy::environment(confinement.port, hosts) {
                     set(name.as_ref(), value.as_ref());
                 }
             }

@@ -62,6 +62,14 @@ impl HostRules {
         }
     }
 
+    /// Returns whether a rule names this host, with whatever port.
+    pub(super) fn names_host_text(&self, host: &str) -> bool {
+        let Some(HostRule { hosts: HostPattern::One(host), .. }) = HostRule::read(host) else {
+            return false;
+        };
+        self.rules.iter().any(|rule| rule.names_host(&host))
+    }
+
     /// Returns the list as a person wrote it, shortened.
     pub(super) fn text(&self) -> &str {
         &self.text

@@ -15,6 +15,8 @@ mod tests;
 use std::collections::HashSet;
 use std::fmt;
 
+use windlass_core::ContentHash;
+
 use self::layout::Index;
 
 /// The bit in an entry's extended flags that makes git ignore the working tree.
@@ -33,6 +35,17 @@ pub(crate) struct Hidden {
 pub(crate) fn stage_the_same(one: &[u8], other: &[u8]) -> bool {
     let (Ok(one), Ok(other)) = (Index::parse(one), Index::parse(other)) else { return false };
     matches!((one.staged(), other.staged()), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Returns a hash of the entries that an index stages: it is equal for two indexes that [`stage_the_same`]. `None` if the index cannot be
+/// parsed.
+pub(crate) fn hash_entries(index: &[u8]) -> Option<ContentHash> {
+    let index = Index::parse(index).ok()?;
+    let mut text = Vec::new();
+    for entry in index.staged().ok()? {
+        entry.append_to(&mut text);
+    }
+    Some(ContentHash::of(&text))
 }
 
 /// Error about an index that cannot be changed.

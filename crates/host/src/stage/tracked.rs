@@ -4,6 +4,7 @@
 //! changes of them need a history. Without this check a program could add `build/` to `.gitignore` in one command and destroy
 //! the tracked files in `build` without a trace in the next.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -58,6 +59,19 @@ pub(crate) fn tracked(workspace: &Path, git: &[PathBuf], candidates: &[PathBuf])
         tracked.extend(held.map(|(candidate, _)| candidate.clone()));
     }
     tracked
+}
+
+/// Returns those of some absolute paths that are tracked or hold tracked files, in whichever repository around them.
+pub(super) fn among(workspace: &Path, paths: &[PathBuf]) -> Vec<PathBuf> {
+    let inside = |path: &PathBuf| path.strip_prefix(workspace).ok().map(Path::to_owned);
+    let candidates: Vec<PathBuf> = paths.iter().filter_map(inside).collect();
+    let above: BTreeSet<&Path> =
+        candidates.iter().flat_map(|path| path.ancestors().skip(1)).collect();
+    let entries = above.into_iter().map(|directory| directory.join(".git"));
+    let git: Vec<PathBuf> =
+        entries.filter(|entry| workspace.join(entry).symlink_metadata().is_ok()).collect();
+    let tracked = tracked(workspace, &git, &candidates);
+    tracked.into_iter().map(|path| workspace.join(path)).collect()
 }
 
 /// Returns whether a repository has a commit that could track files.

@@ -86,8 +86,9 @@ fn would_have_changed(changed: &ProgramChangeReport, base: &Base) -> Option<Stri
     let built = built.map(|path| format!("{}/", quote::path(base.name(path))));
     let paths = (!changed.paths.is_empty()).then(|| names(&changed.paths, base));
     let all: Vec<String> = paths.into_iter().chain(built).collect();
-    (!all.is_empty())
-        .then(|| format!("would have changed, and nothing is kept: {}", all.join(", ")))
+    (!all.is_empty()).then(|| {
+        format!("would have changed, and nothing but files in /tmp is kept: {}", all.join(", "))
+    })
 }
 
 /// Returns the changed paths as JSON, each with the kind of its change, up to a limit.

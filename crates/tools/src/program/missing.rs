@@ -111,8 +111,8 @@ impl Missing {
     }
 }
 
-/// Returns the note for a failed command that names a host on the machine's loopback that it may reach. In the sandbox the name means its
-/// own loopback, and `NO_PROXY` keeps programs from asking the proxy.
+/// Returns the note for a failed command that names a host on the machine's loopback that it may reach: a program that does not ask the
+/// proxy connects to the sandbox's own loopback.
 fn own_loopback(network: &NetworkAccess, command: &str, exit_code: Option<i32>) -> Option<String> {
     let NetworkAccess::Hosts(listed) = network else { return None };
     let is_loopback =
@@ -120,8 +120,8 @@ fn own_loopback(network: &NetworkAccess, command: &str, exit_code: Option<i32>) 
     let host = listed.iter().filter(is_loopback).find(|host| command.contains(host.as_str()))?;
     (exit_code != Some(0)).then(|| {
         format!(
-            "[{host} is the sandbox's own loopback to programs; the machine's is behind the proxy, which NO_PROXY keeps them from asking: \
-             curl --noproxy '' http://{host}/]"
+            "[{host} of the machine is behind the proxy that HTTP_PROXY names; a program that connects directly reaches the sandbox's own \
+             loopback]"
         )
     })
 }

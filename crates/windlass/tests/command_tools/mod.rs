@@ -276,7 +276,7 @@ async fn rules_and_roles_bind_it() {
     }
     let (test, _tools) = workspace_with("command: echo ran | tee new", |b| b.mode(Mode::Plan));
     let said = text(&test.call_ok("t", json!({})).await);
-    assert_eq!(said, "ran\n[would have changed, and nothing is kept: A new]");
+    assert_eq!(said, "ran\n[would have changed, and nothing but files in /tmp is kept: A new]");
     assert!(!test.path("new").exists(), "a plan keeps nothing");
 }
 

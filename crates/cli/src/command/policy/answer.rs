@@ -96,13 +96,25 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
             return Ok(ExitCode::SUCCESS);
         };
         forget_unused_answer(global, &book, &question)?;
-        let shown = call::print_result(global, &result)?;
-        Ok(if !answer.is_yes() && result.outcome == Outcome::Denied {
-            ExitCode::SUCCESS
+        if answer.is_yes() || result.outcome != Outcome::Denied {
+            return call::print_result(global, &result);
+        }
+        if global.json {
+            call::print_result(global, &result)?;
         } else {
-            shown
-        })
+            terminal::print(&denied_text(&question))?;
+        }
+        Ok(ExitCode::SUCCESS)
     })?
+}
+
+/// Returns the text for the person whose no ended the call.
+fn denied_text(question: &Approval) -> String {
+    let (id, session) = (quote::visible(question.id.as_str()), &question.session);
+    if question.has_run {
+        return format!("what the command of `{id}` changed is dropped (session {session})\n");
+    }
+    format!("the call of `{id}` is denied and was not made (session {session})\n")
 }
 
 /// Fails if the answer cannot be remembered for its scope.

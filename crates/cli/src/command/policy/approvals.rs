@@ -10,14 +10,20 @@ use windlass::people::{
     Approval, ApprovalFile, ApprovalState, CommandEnd, Inquiry as _, InquiryBook as _, InquiryState,
 };
 use windlass::quote;
+use windlass_hub::{Hub, Recording};
 
+use crate::command::block_on;
 use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint, add};
 
 /// Prints all approvals as a table or as JSON lines.
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
-    let approvals = read_all(global, &book(global)?)?;
+    let book = book(global)?;
+    let mut approvals = read_all(global, &book)?;
+    if recover(global, &book, &approvals)? {
+        approvals = read_all(global, &book)?;
+    }
     if global.json {
         for approval in &approvals {
             terminal::print_json(&as_json(approval))?;
@@ -29,6 +35,27 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
     }
     terminal::print_painted(&table(&approvals, Paint::of(global)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Finishes or takes back what a killed `policy approve` was committing: opening the workspace does that. Returns whether there was such an
+/// answer.
+fn recover(global: &Global, book: &ApprovalFile, approvals: &[Approval]) -> Result<bool> {
+    let mut is_cut_off = false;
+    for approval in approvals {
+        let may_be_cut_off = approval.has_run && approval.settled == ApprovalState::Allowed;
+        if !may_be_cut_off || book.is_held(approval.id.as_str()).map_err(|why| anyhow!(why))? {
+            continue;
+        }
+        is_cut_off = true;
+        let settings = setup::settings(global, Recording::Brief)?;
+        // A workspace that is not there now is recovered later; the list is shown all the same.
+        if let Err(error) =
+            block_on(async { Hub::new(settings).open(&approval.workspace).map(drop) })?
+        {
+            terminal::note(global, &format!("{}: {error}", quote::path(&approval.workspace)));
+        }
+    }
+    Ok(is_cut_off)
 }
 
 /// Returns the approval file of the state directory.

@@ -229,6 +229,10 @@ impl Files for Overlay<'_> {
         Ok(report)
     }
 
+    fn hash_index_entries(&self, index: &[u8]) -> Option<ContentHash> {
+        self.inner.hash_index_entries(index)
+    }
+
     fn inspect(&self, path: &Resolved) -> Result<Option<FoundEntry>, FileError> {
         match self.proposed_state(&path.path) {
             Some(state) => self.as_found(&path.path, state),

@@ -9,8 +9,8 @@ use crate::changes::commit;
 use crate::changes::state::{self, InspectedPath};
 use crate::{
     ChangeWithoutHistory, ChangedTo, CommitStep, ContentHash, ContentSource, Context,
-    ExpectedState, FileError, FileState, Files, Fingerprint, KeptContent, OpenedContent,
-    ProcessChange, ProcessChanges, Resolved, TargetState, ToolError,
+    ExpectedState, FileError, FileState, Files, Fingerprint, FoundIndex, KeptContent,
+    OpenedContent, ProcessChange, ProcessChanges, Resolved, TargetState, ToolError,
 };
 
 impl Context {
@@ -24,7 +24,8 @@ impl Context {
         let files = inner.files();
         let others = link_targets(&*files, &changes.changes)?;
         let states = changes.states.get().map_or(&[][..], Vec::as_slice);
-        let expected = expected(&*files, &changes.changes, states);
+        let indexes = changes.indexes.get().map_or(&[][..], Vec::as_slice);
+        let expected = expected(&*files, &changes.changes, states, indexes);
         let steps: Vec<CommitStep<'_>> = changes
             .changes
             .iter()
@@ -130,13 +131,27 @@ pub(super) fn states_before(
     changes.iter().map(|change| change.before.and_then(|_| state(change))).collect()
 }
 
+/// Returns the entries of the git indexes among the changed files, whose states before were noted. Blocking.
+pub(super) fn found_indexes(
+    files: &dyn Files,
+    changes: &[ProcessChange],
+    states: &[Option<FileState>],
+) -> Vec<FoundIndex> {
+    let index = |(change, state): (&ProcessChange, &Option<FileState>)| {
+        let entries = state::hash_index_at(files, &change.path, state.as_ref()?)?;
+        Some(FoundIndex { path: change.path.clone(), entries })
+    };
+    changes.iter().zip(states).filter_map(index).collect()
+}
+
 /// Returns the paths that have neither the object that the program found nor the noted state. Blocking.
 pub(super) fn changed_since(
     files: &dyn Files,
     changes: &[ProcessChange],
     states: &[Option<FileState>],
+    indexes: &[FoundIndex],
 ) -> Vec<PathBuf> {
-    let expected = expected(files, changes, states);
+    let expected = expected(files, changes, states, indexes);
     let is_as_found = |change: &ProcessChange, expected: &ExpectedObject<'_>| {
         expected.known.is_some() || fingerprint(files, &change.path) == change.before
     };
@@ -159,11 +174,12 @@ struct ExpectedObject<'s> {
 }
 
 /// Returns the object that must be at the path of each change: the one that the program found, or one that differs from it only in
-/// times and inode.
+/// times and inode, or a git index that was only refreshed.
 fn expected<'s>(
     files: &dyn Files,
     changes: &[ProcessChange],
     states: &'s [Option<FileState>],
+    indexes: &[FoundIndex],
 ) -> Vec<ExpectedObject<'s>> {
     let is_gone = |change: &&ProcessChange| matches!(change.to, ChangedTo::Nothing);
     let gone: HashSet<&Path> =
@@ -172,6 +188,13 @@ fn expected<'s>(
     let holds_others = |change: &ProcessChange, now: &InspectedPath| {
         !matches!(change.to, ChangedTo::Attributes(_) | ChangedTo::Directory(_))
             && now.entries.iter().any(|name| !gone.contains(&*change.path.join(name)))
+    };
+    let is_refreshed = |path: &Path, before: &FileState, now: &FileState| {
+        let found = indexes.iter().find(|index| index.path == path);
+        found.is_some_and(|index| {
+            state::differs_in_bytes_only(before, now)
+                && state::hash_index_at(files, path, now) == Some(index.entries)
+        })
     };
     let expected = |(at, change): (usize, &ProcessChange)| {
         let Some(before) = change.before else {
@@ -185,6 +208,9 @@ fn expected<'s>(
         // A commit that was taken back, an editor or `touch` leaves the same bytes with another time or inode.
         match state::inspect_recorded(files, &change.path) {
             Ok(now) if state::is_unchanged(state, &now.state) && !holds_others(change, &now) => {
+                ExpectedObject { expect: now.expect(), known: Some(Cow::Owned(now.state)) }
+            }
+            Ok(now) if is_refreshed(&change.path, state, &now.state) => {
                 ExpectedObject { expect: now.expect(), known: Some(Cow::Owned(now.state)) }
             }
             _ => as_found(None),

@@ -10,7 +10,7 @@ const TOOL_CACHES: [&str; 6] =
     ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".eslintcache"];
 
 /// Removes trivial changes, so that they are not kept: a person is not shown them. Those below a directory that is removed stay,
-/// since the directory could not be removed without them.
+/// since the directory could not be removed without them, and those of files that git tracks, which are sources. Blocking.
 pub(super) fn leave_out_trivial(changes: &mut ProcessChanges) {
     let gone: HashSet<PathBuf> = changes
         .changes
@@ -19,7 +19,12 @@ pub(super) fn leave_out_trivial(changes: &mut ProcessChanges) {
         .map(|change| change.path.clone())
         .collect();
     let is_below_gone = |path: &Path| path.ancestors().skip(1).any(|above| gone.contains(above));
-    changes.changes.retain(|change| !is_trivial(change) || is_below_gone(&change.path));
+    let tracked = tracked_in_caches(changes);
+    changes.changes.retain(|change| {
+        !is_trivial(change)
+            || is_below_gone(&change.path)
+            || (!is_time(change) && tracked.contains(&change.path))
+    });
     let (caches, built): (Vec<_>, Vec<_>) =
         std::mem::take(&mut changes.built).into_iter().partition(|path| is_in_cache(path));
     changes.built = built;
@@ -28,13 +33,27 @@ pub(super) fn leave_out_trivial(changes: &mut ProcessChanges) {
     }
 }
 
+/// Returns the changed paths in caches of tools that git tracks, or that hold files that it tracks.
+fn tracked_in_caches(changes: &ProcessChanges) -> HashSet<PathBuf> {
+    let in_caches = changes.changes.iter().map(|change| &change.path);
+    let in_caches: Vec<PathBuf> = in_caches.filter(|path| is_in_cache(path)).cloned().collect();
+    match &changes.stage {
+        Some(stage) if !in_caches.is_empty() => stage.tracked(&in_caches).into_iter().collect(),
+        _ => HashSet::new(),
+    }
+}
+
 /// Returns whether only a time differs, or the path belongs to a tool's cache.
 fn is_trivial(change: &ProcessChange) -> bool {
-    let is_time = match &change.to {
+    is_time(change) || is_in_cache(&change.path)
+}
+
+/// Returns whether only a time differs.
+fn is_time(change: &ProcessChange) -> bool {
+    match &change.to {
         ChangedTo::Attributes(to) => Attributes { modified: None, ..to.clone() }.is_empty(),
         _ => false,
-    };
-    is_time || is_in_cache(&change.path)
+    }
 }
 
 /// Returns whether a path is in a cache of a tool.

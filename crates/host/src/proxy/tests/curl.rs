@@ -6,9 +6,18 @@ use super::*;
 
 /// Runs `curl` with the variables of a proxy.
 async fn curl(proxy_under_test: &TestProxy, arguments: &[&str]) -> Output {
+    curl_granted(proxy_under_test, &[], arguments).await
+}
+
+/// Runs curl with the variables of a program that may reach these hosts.
+async fn curl_granted(
+    proxy_under_test: &TestProxy,
+    granted: &[String],
+    arguments: &[&str],
+) -> Output {
     let mut command = Command::new("curl");
     command.args(["-sS", "--max-time", "20"]).args(arguments);
-    let environment = Proxy::environment(proxy_under_test.address.port());
+    let environment = Proxy::environment(proxy_under_test.address.port(), granted);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).envs(environment);
     let run = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
     run.expect("curl is installed: `cargo xtask setup` sees to it")
@@ -72,6 +81,12 @@ async fn curl_finds_the_proxy_by_its_variables() {
             curl(&proxy_under_test, &[&format!("http://127.0.0.1:{}/own", origin.port())]).await;
         assert!(text(&own.stdout).starts_with("GET /own HTTP/1.1\r\n"));
         assert_eq!(proxy_under_test.proxy.traffic().connections, 0);
+        // One that is granted is the machine's.
+        let address = format!("127.0.0.1:{}", origin.port());
+        let url = format!("http://{address}/granted");
+        let granted = curl_granted(&proxy_under_test, &[address], &[&url]).await;
+        assert!(text(&granted.stdout).starts_with("GET /granted HTTP/1.1\r\n"), "{granted:?}");
+        assert_eq!(proxy_under_test.proxy.traffic().connections, 1);
     })
     .await;
 }

@@ -33,6 +33,18 @@ pub(super) struct StagedEntry<'a> {
     flags: (u16, u16),
 }
 
+impl StagedEntry<'_> {
+    /// Appends all fields; those of variable length come with their length.
+    pub(super) fn append_to(&self, text: &mut Vec<u8>) {
+        for field in [&*self.path, self.mode, self.object] {
+            text.extend((field.len() as u64).to_be_bytes());
+            text.extend(field);
+        }
+        text.extend(self.flags.0.to_be_bytes());
+        text.extend(self.flags.1.to_be_bytes());
+    }
+}
+
 /// Signatures of the extensions that hold offsets of entries.
 const END_OF_ENTRIES: &[u8; 4] = b"EOIE";
 const ENTRY_OFFSETS: &[u8; 4] = b"IEOT";

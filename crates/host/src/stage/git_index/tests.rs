@@ -430,15 +430,21 @@ fn refreshed_index_stages_the_same_and_another_does_not() {
             let refreshed = index();
             assert_ne!(first, refreshed, "{name} {hash}");
             assert!(stage_the_same(&first, &refreshed), "{name} {hash}");
+            assert!(hash_entries(&first).is_some(), "{name} {hash}");
+            assert_eq!(hash_entries(&first), hash_entries(&refreshed), "{name} {hash}");
             repository.git(&["update-index", "--chmod=+x", "a"]);
             assert!(!stage_the_same(&first, &index()), "a mode: {name} {hash}");
+            assert_ne!(hash_entries(&first), hash_entries(&index()), "a mode: {name} {hash}");
             repository.git(&["update-index", "--chmod=-x", "a"]);
             fs::write(repository.path.join("a"), "other\n").unwrap();
             repository.git(&["add", "a"]);
             assert!(!stage_the_same(&first, &index()), "a content: {name} {hash}");
+            assert_ne!(hash_entries(&first), hash_entries(&index()), "a content: {name} {hash}");
             repository.git(&["rm", "-q", "--cached", "b"]);
             assert!(!stage_the_same(&first, &index()), "a name: {name} {hash}");
+            assert_ne!(hash_entries(&first), hash_entries(&index()), "a name: {name} {hash}");
         }
     }
     assert!(!stage_the_same(b"x", b"x"), "no index");
+    assert_eq!(hash_entries(b"x"), None, "no index");
 }
