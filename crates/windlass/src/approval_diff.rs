@@ -164,7 +164,7 @@ fn without_nul(content: &[u8]) -> Cow<'_, [u8]> {
 
 /// Formats one line about a file: its change, and the number of added and removed lines.
 fn change_line(change: &FileChange, workspace: &Path) -> String {
-    let counted = match (text_of(&change.before), text_of(&change.after)) {
+    let counted = match (text_of(change.before.as_deref()), text_of(change.after.as_deref())) {
         _ if change.before.is_none() && change.after.is_none() => {
             let is_other =
                 |detail: &str| !["mode ", "attribute "].iter().any(|it| detail.starts_with(it));
@@ -187,8 +187,8 @@ fn change_line(change: &FileChange, workspace: &Path) -> String {
 }
 
 /// Returns a content as text; `None` if it is binary. A missing content is an empty text.
-fn text_of(content: &Option<Vec<u8>>) -> Option<&str> {
-    match content.as_deref() {
+fn text_of(content: Option<&[u8]>) -> Option<&str> {
+    match content {
         None => Some(""),
         Some(bytes) if bytes.contains(&0) => None,
         Some(bytes) => std::str::from_utf8(bytes).ok(),
