@@ -37,12 +37,12 @@ const MAX_SHOWN_BYTES: usize = 16 << 20;
 #[derive(Debug, Default)]
 pub(super) struct ChangeJudgement {
     asks: BTreeMap<PathBuf, &'static str>,
-    /// Old and new content of these changes, for the person.
+    /// These changes, or all if that was asked for, with old and new content as far as the limits allow.
     pub(super) shown: Vec<FileChange>,
 }
 
 impl ChangeJudgement {
-    /// Returns the reason why a changed path needs an approval; `None` if it is not protected, or the change is inert.
+    /// Returns the reason why a changed path needs an approval; `None` if it is neither protected nor masked, or the change is inert.
     pub(super) fn reason(&self, path: &Path) -> Option<&'static str> {
         self.asks.get(path).copied()
     }
@@ -61,7 +61,8 @@ pub(super) struct JudgeInputs<'a> {
 /// see.
 const MASKED_REASON: &str = "a file that is masked from commands";
 
-/// Judges the changes of a stage, and collects the content of those that need an approval, or of all. Blocking.
+/// Judges the changes of a stage, and collects the content of those that need an approval, or of all. Masked files and files past the
+/// limits are collected without content. Blocking.
 pub(super) fn judge(
     changes: &[ProcessChange],
     files: &dyn Files,
@@ -98,7 +99,7 @@ pub(super) fn judge(
     judgement
 }
 
-/// Returns old and new content of all changes. Blocking.
+/// Returns all changes with old and new content; masked files and files past the limits without it. Blocking.
 pub(crate) fn show_changes(
     changes: &[ProcessChange],
     masked: &[PathBuf],
@@ -150,7 +151,7 @@ struct ChangeJudge<'c> {
 }
 
 impl ChangeJudge<'_> {
-    /// Returns the reason why a change needs an approval.
+    /// Returns the reason why a change needs an approval; `None` if it needs none. Masked files are not considered.
     fn reason(&self, change: &ProcessChange, homes: &[PathBuf]) -> Option<&'static str> {
         if let Some(reason) = table_reason(&change.path, homes) {
             return Some(reason);
@@ -203,11 +204,12 @@ impl ChangeJudge<'_> {
     /// Returns whether a change of git's configuration is inert.
     fn is_inert_config(&self, old: Option<&[u8]>, new: &[u8], directory: &Path) -> bool {
         let places = ConfigPaths { directory, workspace: self.files.workspace() };
-        is_inert_change(old, new, places).unwrap_or(false) && self.keeps_worktree(new, directory)
+        is_inert_change(old, new, places).unwrap_or(false)
+            && self.has_worktrees_inside(new, directory)
     }
 
     /// Returns whether each working tree that a configuration names is in the workspace and is reached without a link.
-    fn keeps_worktree(&self, config: &[u8], directory: &Path) -> bool {
+    fn has_worktrees_inside(&self, config: &[u8], directory: &Path) -> bool {
         let entries = git_config::parse(config).unwrap_or_default();
         let mut named =
             entries.iter().filter(|entry| entry.section == "core" && entry.key == "worktree");
@@ -254,7 +256,8 @@ impl ChangeJudge<'_> {
         target.file_name().is_some_and(|name| name == ".git") && is_worktree()
     }
 
-    /// Returns whether a path is inside the workspace and is reached without a link, before and after the changes.
+    /// Returns whether a path is inside the workspace, outside build directories, and is reached without a link, before and after the
+    /// changes.
     fn is_real_inside(&self, path: &Path) -> bool {
         let workspace = self.files.workspace();
         let is_link = |path: &Path| {
@@ -314,7 +317,7 @@ impl ChangeJudge<'_> {
             || self.has_hooks(&directory.join("hooks"))
     }
 
-    /// Returns whether hooks that existed before the changes stay.
+    /// Returns whether hooks other than samples existed before the changes and stay. True also if they cannot be listed.
     fn has_hooks(&self, hooks: &Path) -> bool {
         if !self.was_there(hooks) || !self.is_there(hooks) {
             return false;
@@ -366,12 +369,12 @@ impl ChangeJudge<'_> {
         stat.is_ok_and(|stat| stat.kind == FileKind::Directory)
     }
 
-    /// Reads the old content of a file. Fails if it is no file or too large.
+    /// Reads the old content of a file; `None` if it did not exist. Fails if it is no file or too large.
     fn content_before(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         if self.was_there(path) { self.workspace_content(path) } else { Ok(None) }
     }
 
-    /// Reads the content of a file in the workspace. Fails if it is no file or too large.
+    /// Reads the content of a file in the workspace; `None` if it does not exist. Fails if it is no file or too large.
     fn workspace_content(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         let found = self.files.inspect(&commit::recorded_path(self.files, path)).map_err(drop)?;
         match found.map(|found| found.body) {
@@ -381,7 +384,7 @@ impl ChangeJudge<'_> {
         }
     }
 
-    /// Reads the new content of a file. Fails if it is no file or too large.
+    /// Reads the new content of a file; `None` if it was removed. Fails if it is no file or too large.
     fn content_after(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         match self.changes.get(path).map(|change| &change.to) {
             None | Some(ChangedTo::Attributes(_)) => self.content_before(path),
@@ -397,7 +400,7 @@ impl ChangeJudge<'_> {
         }
     }
 
-    /// Describes a change with its old and new content.
+    /// Describes a change with its old and new content; a content that is absent, too large or not of a file is left out.
     fn with_content(&self, change: &ProcessChange) -> FileChange {
         let before = self.content_before(&change.path).ok().flatten();
         let after = self.content_after(&change.path).ok().flatten();
