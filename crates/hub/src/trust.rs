@@ -166,7 +166,7 @@ pub struct ActingFiles {
 impl ActingFiles {
     /// Reads all files of a workspace that could act, except scripts of hooks.
     pub fn in_workspace(workspace: &Path) -> Result<Self, TrustError> {
-        if acting_files::have_no_files(workspace) {
+        if acting_files::has_no_candidates(workspace) {
             return Ok(Self::default());
         }
         let host = LocalHost::open(workspace)?;
