@@ -7,7 +7,7 @@ use windlass_core::{FileChange, quote};
 
 /// Maximum number of files that are listed with a line each instead of a summary.
 pub(super) const MAX_LISTED_FILES: usize = 100;
-/// Maximum number of directories that are counted separately.
+/// Maximum number of directories with a line each. The others are only counted.
 const MAX_DIRECTORIES: usize = 20;
 /// Number of files that a summary names. Deletions, links and modes come first, because they are easily missed.
 const NAMED_FILES: usize = 20;
@@ -76,7 +76,8 @@ impl std::fmt::Display for ChangeCounts {
     }
 }
 
-/// Counts the changes by directory, as deep as the maximum number of directories allows. Directories with most changes come first.
+/// Counts the changes by directory at one depth, from 1 to 4. Goes deeper while that yields more directories, but at most
+/// [`MAX_DIRECTORIES`]; depth 1 may yield more. Directories with most changes come first.
 fn count_by_directory(changes: &[FileChange], workspace: &Path) -> Vec<(String, ChangeCounts)> {
     let at_depth = |depth: usize| {
         let mut found: BTreeMap<String, ChangeCounts> = BTreeMap::new();
@@ -99,7 +100,8 @@ fn count_by_directory(changes: &[FileChange], workspace: &Path) -> Vec<(String, 
     directories
 }
 
-/// Returns the first components of a file's directory, relative to the workspace; `.` for the workspace itself.
+/// Returns the first `depth` components of a file's directory, quoted: relative to the workspace (`.` for the workspace itself), or
+/// absolute for a file outside.
 fn directory_of(path: &Path, workspace: &Path, depth: usize) -> String {
     let inside = path.strip_prefix(workspace);
     // An absolute path has its root as a part.
