@@ -195,7 +195,7 @@ impl ActingFiles {
             match Pin::take(host.files(), &path) {
                 Ok((Pin { hash: None, .. }, _)) => self.absent.push(path),
                 Ok((_, bytes)) => {
-                    self.files.push(Acting { role: ActingFileRole::Script, path, bytes })
+                    self.files.push(Acting { role: ActingFileRole::Script, path, bytes });
                 }
                 Err(why) => self.warnings.push(format!("not covered: {why}")),
             }
