@@ -400,7 +400,7 @@ fn tracked_file_in_a_tool_cache_is_a_change() {
         assert_eq!(ran.code, 0, "{ran:?}");
         assert_ne!(read(&home, "src/__pycache__/m.py").as_deref(), Some("1\n"), "{command}");
         let ran = bash(&home, "echo 2 > src/__pycache__/other.pyc", &[]);
-        assert_eq!(ran.code, if command.starts_with("rm") { 1 } else { 0 }, "{ran:?}");
+        assert_eq!(ran.code, i32::from(command.starts_with("rm")), "{ran:?}");
     }
 }
 

@@ -108,7 +108,7 @@ pub struct Policy {
     provenance: bool,
     /// Rules and modes of a session's rights. The strictest of this policy and of these decides.
     layers: Vec<Arc<Policy>>,
-    /// Hosts that may be reached at most, whatever the rules say.
+    /// Hosts that may be reached at most, whatever the rules say; `None` for no such bound.
     net: Option<NetworkAccess>,
     /// True if it decides about calls that a person makes, so that no mode is the cause.
     is_for_person: bool,
@@ -169,7 +169,7 @@ impl Policy {
         self
     }
 
-    /// Returns the policy for calls that a person makes: hard denies alone.
+    /// Returns the policy for calls that a person makes: the same hard denies, no rules, and the mode `yolo`.
     pub(crate) fn for_person(&self) -> Self {
         let hard_denies = self.hard_denies.clone();
         Self { hard_denies, is_for_person: true, ..Self::new(Mode::Yolo) }
@@ -197,7 +197,7 @@ impl Policy {
         }
     }
 
-    /// Returns the rules that deny, also those of the sessions whose rights narrow this policy.
+    /// Returns the rules that deny, as texts, also those of the rights that narrow this policy and those that have ended.
     pub(crate) fn deny_rules(&self) -> Vec<String> {
         let layers = self.layers.iter().flat_map(|layer| layer.rules.iter());
         let denies = self.rules.iter().chain(layers);
@@ -302,7 +302,7 @@ impl Policy {
         self.risk_of(effects, workspace, &DecisionContext::default())
     }
 
-    /// Returns the same for a call of a session that has these files.
+    /// Returns how much harm a call with these effects could do in a session that has these files.
     pub(crate) fn risk_in(&self, effects: &Effects, files: &dyn Files) -> RiskLevel {
         self.risk_of(effects, files.workspace(), &DecisionContext::in_session(files))
     }
@@ -336,7 +336,8 @@ impl Policy {
         self.decide_in(tool, effects, workspace, &DecisionContext::default())
     }
 
-    /// Decides like [`Policy::decide`], at a known time and for a session whose earlier reads are known.
+    /// Decides like [`Policy::decide`], at a known time and for a session whose earlier reads are known. The strictest of this policy and
+    /// its layers decides; a host outside the session's rights is denied.
     pub fn decide_in(
         &self,
         tool: &str,
@@ -405,8 +406,8 @@ impl Policy {
         verdict
     }
 
-    /// Decides about the changes that a program has made on its stage. Rules that deny bind; `usual` is the decision about changes without
-    /// a rule. `protected` returns the reason to ask about a path whatever the rules and the mode say.
+    /// Decides about the changes that a program has made on its stage. Rules that deny always count, other rules only with
+    /// [`StagedChanges::Ruled`]; `usual` decides about the rest. `protected` returns the reason to ask about a path that no rule denies.
     pub(crate) fn decide_changes(
         &self,
         effects: &Arc<Effects>,
@@ -573,7 +574,8 @@ impl Policy {
         protected::protected_reason(&at.path, self.hard_denies.homes()).or_else(is_git)
     }
 
-    /// Returns the reason why an effect asks although a rule or the mode allows it, if there is one.
+    /// Returns the reason why an effect asks although a rule or the mode allows it, if there is one: an unseen program, the network, or
+    /// untrusted content.
     fn reason_to_ask_anyway(&self, effect: &Effect, situation: &DecisionContext) -> Option<String> {
         if let Some((why, rule)) = self.unseen_and_denied(effect, situation) {
             return Some(format!("{why}, and `{rule}` may bind it"));
@@ -631,7 +633,7 @@ impl Policy {
         Some((decision, by, keeps))
     }
 
-    /// Allows the reading of a file if a rule allows the change of the same file in this call.
+    /// Allows the reading of a file if a rule allows the change of the same file in this call; otherwise `None`.
     fn decide_by_change(
         &self,
         effect: &Effect,
@@ -646,7 +648,7 @@ impl Policy {
         Some((decision, by, KeptChanges::All))
     }
 
-    /// Allows a change in the workspace if a rule allows the command whose words make it.
+    /// Allows a change in the workspace if a rule allows the command whose words make it; otherwise `None`.
     fn decide_by_command(
         &self,
         effect: &Effect,
@@ -659,7 +661,7 @@ impl Policy {
         at.path.starts_with(workspace).then_some((Decision::Allow, rule, KeptChanges::All))
     }
 
-    /// Allows a command to read files that every program of the machine may read.
+    /// Allows a command to read files that every program of the machine may read, except in the mode `deny`; otherwise `None`.
     fn decide_by_public_path(
         &self,
         effect: &Effect,
@@ -686,7 +688,8 @@ impl Policy {
         })
     }
 
-    /// Returns the reason why a command may run an unseen program, and the first rule that could deny that program.
+    /// Returns the reason why a command may run an unseen program, and the first rule that could deny that program. `None` if it runs none
+    /// or no rule denies commands.
     fn unseen_and_denied(
         &self,
         effect: &Effect,
@@ -701,8 +704,8 @@ impl Policy {
         self.in_force(situation).iter().find(denies).map(|rule| (why, rule.to_string()))
     }
 
-    /// Returns the reason why a command asks because it can use the network. The hosts that a command connects to are not known before it
-    /// runs, so a rule that denies a host could be evaded.
+    /// Returns the reason why a command asks because it can use the network: the mode is `plan`, or a rule denies a host that the command
+    /// could reach, since the hosts are not known before it runs. `None` without network and for commands that only read.
     fn network_reason(&self, effect: &Effect, situation: &DecisionContext) -> Option<String> {
         let Effect::Exec(command) = effect else { return None };
         let network = self.permitted_network(&self.confinement.network, situation.now);
@@ -720,7 +723,8 @@ impl Policy {
         Some(format!("the network is open to it, and `{ruling}` may bind it"))
     }
 
-    /// Returns the hosts of a confinement without those that rules deny. A pattern stays if a rule denies only some of its hosts.
+    /// Returns the hosts of a confinement without those that rules deny. A pattern stays if a rule denies only some of its hosts, and the
+    /// full network unless a rule denies all hosts.
     pub(crate) fn permitted_network(
         &self,
         confined: &NetworkAccess,
@@ -819,7 +823,7 @@ impl Default for Policy {
     }
 }
 
-/// Returns the change that a call makes to the file that `read` reads, if it makes one.
+/// Returns the change that a call makes to the file that `read` reads, if it makes one. `None` if `read` is about a whole tree.
 fn change_of_read<'e>(
     read: &Effect,
     mut effects: impl Iterator<Item = &'e Effect>,

@@ -1,8 +1,8 @@
 //! Finds what a process changed: by the stage on which it worked, or by two scans where there was no stage.
 //!
 //! A stage is the writable half of an overlay whose lower half is the workspace. This module creates it before the run and reads it
-//! afterwards; mounting it and running programs on it is done elsewhere. Only [`Stage::keep_unrecorded`] changes the workspace: it keeps the changes
-//! of build directories, and of the home beside them.
+//! afterwards; mounting it and running programs on it is done elsewhere. Only [`Stage::keep_unrecorded`] and a recovery change the
+//! workspace: they keep the changes of build directories, and of the home beside them.
 
 pub(crate) mod build_directory;
 mod build_merge;
@@ -77,7 +77,7 @@ pub(crate) enum ModeChange {
     Conflict,
 }
 
-/// Keeps the changes of one run until they are applied. Removed on drop.
+/// Holds the changes of one run until they are applied. Removed on drop, unless it waits for an approval or for the next start.
 ///
 /// ```
 /// # let ground = tempfile::tempdir()?;
@@ -183,7 +183,8 @@ impl Stage {
         Ok(self.upper.symlink_metadata()?.permissions().mode() & PERMISSIONS)
     }
 
-    /// Returns the change of the workspace directory's mode, if the program changed it. The program sees the mode of the upper directory.
+    /// Returns the change of the workspace directory's mode, if the program changed it; `None` also if the stage mirrors no workspace. The
+    /// program sees the mode of the upper directory. A mode that would lock its owner out is taken back there.
     pub(crate) fn mode_change(&self, workspace: &Path) -> io::Result<Option<ModeChange>> {
         let Some(given) = self.given_mode.get().copied() else { return Ok(None) };
         let wanted = self.mode()?;
@@ -207,7 +208,7 @@ impl Stage {
         }))
     }
 
-    /// Creates an empty directory that is removed with the stage.
+    /// Creates an empty directory that is removed with the stage. Its name is made unique by a number.
     pub(crate) fn directory(&self, name: &str) -> io::Result<PathBuf> {
         let number = self.directories.fetch_add(1, Ordering::Relaxed);
         let path = self.path.join(format!("{name}-{number}"));
@@ -215,19 +216,22 @@ impl Stage {
         Ok(path)
     }
 
-    /// Sets the build directories of a workspace, by absolute path, whose changes [`keep_unrecorded`](windlass_core::StageStorage::keep_unrecorded) keeps.
+    /// Sets the build directories of a workspace, by absolute path, whose changes
+    /// [`keep_unrecorded`](windlass_core::StageStorage::keep_unrecorded) keeps.
     pub fn keep_built(&mut self, workspace: &Path, directories: &[PathBuf]) {
         let inside = |path: &PathBuf| path.strip_prefix(workspace).unwrap_or(path).to_owned();
         let directories = directories.iter().map(inside).collect();
         self.built = Some(Built { workspace: workspace.to_owned(), directories });
     }
 
-    /// Sets the directories beside the workspace whose changes [`keep_unrecorded`](windlass_core::StageStorage::keep_unrecorded) keeps.
+    /// Sets the directories beside the workspace whose changes
+    /// [`keep_unrecorded`](windlass_core::StageStorage::keep_unrecorded) keeps.
     pub(crate) fn carry(&mut self, carried: Vec<CarriedDirectory>) {
         self.carried = carried;
     }
 
-    /// Records that the changes of build directories are to be kept, as [`keep_unrecorded`](windlass_core::StageStorage::keep_unrecorded) does first.
+    /// Records that the changes of build directories are to be kept, as
+    /// [`keep_unrecorded`](windlass_core::StageStorage::keep_unrecorded) does first.
     pub(crate) fn record_built(&self) -> io::Result<()> {
         self.built.as_ref().map_or(Ok(()), |built| built.record(&self.path))
     }
@@ -238,7 +242,8 @@ impl Stage {
         left_behind::sweep(in_dir)
     }
 
-    /// Returns the record of the stage that waits for the answer to an approval, and the sizes of its changed build directories.
+    /// Returns the record of the stage that waits for the answer to an approval, and the sizes of its changed build directories; `None` if
+    /// there is none. Does not claim the stage.
     pub fn look_at_held(
         in_dir: &Path,
         id: &ApprovalId,
@@ -253,8 +258,8 @@ impl Stage {
         Ok(Some((held, built)))
     }
 
-    /// Claims the stage that waits for the answer to an approval. If the result is dropped, the stage waits on, unless it is
-    /// [released](windlass_core::StageStorage::release).
+    /// Claims the stage that waits for the answer to an approval; `None` if there is none or another process has it. If the result is
+    /// dropped, the stage waits on, unless it is [released](windlass_core::StageStorage::release).
     pub fn held(
         in_dir: &Path,
         state: Option<&Path>,
@@ -409,7 +414,7 @@ fn set_spread_flag(stages: &File) {
     }
 }
 
-/// Gives a directory the extended attributes, mode and time of another.
+/// Gives a directory the extended attributes, mode and modification time of another; not its owner.
 pub(crate) fn copy_attributes(directory: &Path, other: &Path) -> io::Result<()> {
     let (from, to) = (open_directory(other)?, open_directory(directory)?);
     let seen = stat(&from)?;
@@ -425,7 +430,8 @@ fn lock(file: impl AsFd, how: FlockOperation) -> bool {
 }
 
 /// Returns whether a directory can hold upper layers of overlays: it is not on an overlay itself, and its file system has user extended
-/// attributes, in which overlayfs marks removed and recreated objects (tmpfs has them since Linux 6.6).
+/// attributes, in which overlayfs marks removed and recreated objects (tmpfs has them since Linux 6.6). To find out, sets one on the
+/// directory.
 pub(crate) fn can_hold_uppers(directory: &Path) -> bool {
     const OVERLAYFS: u64 = 0x794c_7630;
     let kind = rustix::fs::statfs(directory).map(|found| found.f_type);
@@ -439,7 +445,7 @@ fn open_directory(path: &Path) -> io::Result<File> {
     Ok(rustix::fs::open(path, FOR_LISTING, Mode::empty())?.into())
 }
 
-/// Creates a directory with a random name.
+/// Creates a directory with a random name; tries another name if one is taken.
 fn create_new(in_dir: &Path) -> io::Result<PathBuf> {
     let mut tries = 0;
     loop {
@@ -455,7 +461,7 @@ fn create_new(in_dir: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Returns whether a text can be the name of a stage.
+/// Returns whether a name can be that of a stage: 16 hexadecimal digits.
 fn is_stage_name(name: &std::ffi::OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)

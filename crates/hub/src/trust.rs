@@ -166,7 +166,7 @@ pub struct ActingFiles {
 impl ActingFiles {
     /// Reads all files of a workspace that could act, except scripts of hooks.
     pub fn in_workspace(workspace: &Path) -> Result<Self, TrustError> {
-        if acting_files::have_no_files(workspace) {
+        if acting_files::has_no_candidates(workspace) {
             return Ok(Self::default());
         }
         let host = LocalHost::open(workspace)?;
@@ -195,7 +195,7 @@ impl ActingFiles {
             match Pin::take(host.files(), &path) {
                 Ok((Pin { hash: None, .. }, _)) => self.absent.push(path),
                 Ok((_, bytes)) => {
-                    self.files.push(Acting { role: ActingFileRole::Script, path, bytes })
+                    self.files.push(Acting { role: ActingFileRole::Script, path, bytes });
                 }
                 Err(why) => self.warnings.push(format!("not covered: {why}")),
             }

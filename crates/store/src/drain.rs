@@ -63,7 +63,8 @@ impl Drain {
         Ok(self.reader.insert(reader))
     }
 
-    /// Drains all spools into the database, if there is anything to drain.
+    /// Drains all spools into the database, if there is anything to drain. Then empties those without a living owner, and checkpoints a
+    /// large WAL.
     pub(crate) fn drain_spools(&mut self, patience: Duration) -> Result<(), StoreError> {
         self.chain_writer()?;
         let Self { database, slots, clock, chain_writer: Some(chain_writer), .. } = self else {
@@ -98,7 +99,8 @@ impl Drain {
         Ok(())
     }
 
-    /// The position up to which a spool is drained; `None` before the first drain or if it cannot be read.
+    /// Returns the position up to which a spool is drained; `None` without a writing connection, for a spool that was never drained,
+    /// or after an error.
     pub(crate) fn position(&self, slot: u32) -> Option<SpoolPosition> {
         let connection = &self.chain_writer.as_ref()?.connection;
         positions(connection).ok()?.get(&slot).copied()
@@ -135,7 +137,7 @@ impl Drain {
         self.wipe_drained()
     }
 
-    /// The writing connection, opened if there is none.
+    /// Returns the writing connection, opened if there is none.
     fn chain_writer(&mut self) -> Result<&mut ChainWriter, StoreError> {
         match &mut self.chain_writer {
             Some(chain_writer) => Ok(chain_writer),
@@ -151,7 +153,7 @@ impl Drain {
             .map_err(|error| self.database.error("delete from", &error))
     }
 
-    /// Overwrites the drained part of every spool with zeros.
+    /// Overwrites the drained part of every spool with zeros. Does nothing without a writing connection.
     fn wipe_drained(&self) -> Result<(), StoreError> {
         let Some(chain_writer) = &self.chain_writer else { return Ok(()) };
         for (number, drained) in self.pass().positions(&chain_writer.connection)? {
@@ -165,7 +167,7 @@ impl Drain {
         Ok(())
     }
 
-    /// A read-only connection, or a drained copy in memory if spools hold records that are not in the database.
+    /// Returns a read-only connection, or a drained copy in memory if spools hold records that are not in the database.
     fn connect_to_read(&self) -> Result<CountedConnection, StoreError> {
         let pass = self.pass();
         if !self.database.exists()? && !self.slots.list()?.is_empty() {
@@ -178,7 +180,7 @@ impl Drain {
         Ok(connection)
     }
 
-    /// A pass for reading only: it makes no files.
+    /// Returns a pass that creates no files.
     fn pass(&self) -> DrainPass<'_> {
         let (database, slots, now) = (&self.database, &self.slots, to_nanos((self.clock)()));
         DrainPass { database, slots, now, may_create: false }
@@ -266,7 +268,7 @@ impl DrainPass<'_> {
         Ok(())
     }
 
-    /// A copy of the database in memory into which all spools are drained.
+    /// Returns a copy of the database in memory into which all spools are drained.
     fn drain_into_memory(&self, access: Option<Access>) -> Result<CountedConnection, StoreError> {
         let failed = |error: rusqlite::Error| self.database.error("read", &error);
         let copy = self.database.copy_in_memory(access).map_err(failed)?;
@@ -275,7 +277,7 @@ impl DrainPass<'_> {
         Ok(copy)
     }
 
-    /// The drained position of each spool, read with retries.
+    /// Returns the drained position of each spool, read with retries.
     fn positions(
         &self,
         connection: &Connection,
@@ -285,7 +287,7 @@ impl DrainPass<'_> {
             .map_err(|error| self.database.error("read", &error))
     }
 
-    /// The numbers of the writers that have calls in `open_calls`.
+    /// Returns the numbers of the writers that have calls in `open_calls`. A pass that creates no files leaves out those without a spool.
     fn slots_with_open_calls(&self, connection: &Connection) -> Result<Vec<u32>, StoreError> {
         let numbers: rusqlite::Result<Vec<u32>> = self.database.patiently(|| {
             connection
@@ -299,7 +301,7 @@ impl DrainPass<'_> {
     }
 }
 
-/// The drained position of each spool.
+/// Returns the drained position of each spool.
 fn positions(connection: &Connection) -> rusqlite::Result<HashMap<u32, SpoolPosition>> {
     connection
         .prepare_cached("SELECT slot, generation, bytes, hash FROM spools")?

@@ -30,7 +30,8 @@ impl Spool {
     /// A buffer with more capacity than this is freed after an append.
     const MAX_BUFFER_BYTES: usize = 1 << 20;
 
-    /// Locks the first spool that no process holds. Skips a spool that does not match its head: it has to be drained first.
+    /// Locks the first spool that no process holds, and cuts off an incomplete frame at its end. Skips a spool that does not match its
+    /// head: it has to be drained first.
     pub(crate) fn take(slots: &WriterSlots) -> Result<Self, StoreError> {
         slots.take_first(|slot, path| {
             if !slots.try_lock(&slot)? {
@@ -48,7 +49,7 @@ impl Spool {
         })
     }
 
-    /// The length of the spool in bytes, 0 if it is empty.
+    /// Returns the length of the spool in bytes, 0 if it is empty.
     pub(crate) fn len(&self) -> u64 {
         self.end.map_or(0, |end| end.bytes)
     }
@@ -77,7 +78,7 @@ impl Spool {
         written
     }
 
-    /// Empties the spool if it is drained up to its end.
+    /// Empties the spool if it is drained up to its end. It stays as it is while a drain locks the head.
     pub(crate) fn empty_if_drained(&mut self, drained: SpoolPosition) {
         if self.end == Some(drained) && empty(&self.slot.file, Some(&self.head)).is_ok() {
             self.end = None;
@@ -145,7 +146,8 @@ fn find_end_after_head(
     Ok(frames.position)
 }
 
-/// Truncates a spool and its head. The head goes last, because frames without a head count as a loss.
+/// Truncates a spool and its head, if there is one. The head goes last, because frames without a head count as a loss. Fails at once if
+/// the head is locked.
 pub(crate) fn empty(spool: &File, head: Option<&File>) -> io::Result<()> {
     let Some(head) = head else { return spool.set_len(0) };
     head.try_lock()?;
@@ -154,8 +156,8 @@ pub(crate) fn empty(spool: &File, head: Option<&File>) -> io::Result<()> {
     emptied
 }
 
-/// Overwrites the drained part of a spool with zeros. The owner only writes after that part, and no reader reads it. The lock on the
-/// head keeps the owner from emptying and refilling the spool meanwhile.
+/// Overwrites the drained part of a spool with zeros, unless the spool was emptied or refilled since. The owner only writes after that
+/// part, and no reader reads it. The lock on the head keeps the owner from emptying and refilling the spool meanwhile.
 pub(crate) fn overwrite_drained(
     spool: &File,
     head: &File,
@@ -184,18 +186,18 @@ fn fill_with_zeros(spool: &File, end: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The content of the head file of a spool.
+/// Content of the head file of a spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpoolHead {
     /// There is no head file, or it is empty: the spool was never used, or emptied.
     Empty,
     /// The spool reaches at least this position.
     At(SpoolPosition),
-    /// The checksum does not match.
+    /// The checksum or the length does not match.
     Unreadable,
 }
 
-/// The length of a head file: generation, offset, hash, and a checksum that detects a read during a write.
+/// Length of a head file: generation, offset, hash, and a checksum that detects a read during a write.
 const HEAD_BYTES: usize = 16 + 8 + 32 + HEAD_CHECKSUM_BYTES;
 const HEAD_CHECKSUM_BYTES: usize = 8;
 
@@ -236,13 +238,13 @@ pub(crate) fn read_head(head: &File) -> io::Result<SpoolHead> {
     })
 }
 
-/// The bytes of a head file, with the checksum.
+/// Returns the bytes of a head file, with the checksum.
 fn head_bytes(position: &SpoolPosition) -> [u8; HEAD_BYTES] {
     let SpoolPosition { generation, bytes, hash } = position;
     with_checksum::<HEAD_BYTES, HEAD_CHECKSUM_BYTES>(&[generation, &bytes.to_le_bytes(), hash])
 }
 
-/// Parses the bytes of a head file; `None` if the checksum does not match.
+/// Parses the bytes of a head file; `None` if their number or the checksum is wrong.
 fn parse_head(bytes: &[u8]) -> Option<SpoolPosition> {
     let mut fields = FieldReader(bytes);
     let position =
@@ -251,7 +253,7 @@ fn parse_head(bytes: &[u8]) -> Option<SpoolPosition> {
 }
 
 impl WriterSlots {
-    /// The path of the head file of a spool.
+    /// Returns the path of the head file of a spool.
     pub(crate) fn head(&self, number: u32) -> PathBuf {
         self.dir().join(format!("{number}.head"))
     }

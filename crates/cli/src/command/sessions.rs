@@ -41,7 +41,8 @@ pub(crate) enum SessionsCommand {
         #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
-    /// Delete the arguments and results of a session's calls; the journal keeps that the calls happened.
+    /// Delete the arguments and results of a session's calls, its undo history and its remembered answers; the journal keeps that the
+    /// calls happened.
     Delete {
         /// The session's id, or a beginning of it that no other id has.
         #[arg(value_parser = parse_session_id)]
@@ -85,7 +86,7 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Forgets the answers that are remembered for a session, with their rules.
+/// Removes the answered approvals that hold for this session, with the rules that were given in them. Pending approvals stay.
 fn forget_answers(global: &Global, id: &SessionId) -> Result<()> {
     let book = ApprovalFile::in_state(&setup::state_directory(global)?);
     let is_of_session = |one: &Approval| {

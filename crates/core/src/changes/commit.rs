@@ -2,8 +2,8 @@
 //!
 //! Every change of files is a commit, whether a tool, an undo or a proposal makes it. The commit first inspects every object that
 //! is about to change and compares it with the expected state. Then it records the states before and after in the undo history.
-//! Only then does it touch the first object. It takes back a failure half-way at once; after a kill half-way, the next process
-//! recovers the commit.
+//! Only then does it touch the first object. After a failure half-way it takes the changes back at once; after a kill half-way, the
+//! next process recovers the commit.
 
 mod directories;
 mod moves;
@@ -83,7 +83,7 @@ impl<'a> CommitStep<'a> {
     }
 }
 
-/// Refusal of a commit: nothing was changed, or the changes were taken back.
+/// Refusal of a commit: nothing was changed, or the changes were taken back, except those in `left`.
 #[derive(Debug)]
 pub(crate) struct RefusedCommit {
     /// Cause of the refusal.
@@ -115,7 +115,8 @@ impl From<FileError> for RefusedCommit {
 }
 
 impl RefusedCommit {
-    /// Converts to a tool error that also reports the other files.
+    /// Converts to a tool error that also names the paths that were restored, up to a limit, and those that could not be. The error of a
+    /// single step that left nothing stays as it is.
     pub(crate) fn into_error(self, workspace: &Path) -> ToolError {
         if !self.has_several_steps && self.left.is_empty() {
             return self.error;
@@ -140,8 +141,8 @@ impl RefusedCommit {
     }
 }
 
-/// Makes every change, or none. Returns the result of each step, in order. If the call is stopped half-way, the changes are taken
-/// back, since the call was reported as over.
+/// Makes every change, or none, and returns the result of each step, in order. If a step fails or the call is stopped half-way, the
+/// changes are taken back; those that cannot be are in the refusal and stay in the history.
 pub(crate) fn commit(
     files: &dyn Files,
     history: &dyn History,
@@ -221,7 +222,7 @@ pub(crate) fn commit_with(
 /// The plan of a commit, made before anything is touched.
 struct CommitPlan<'f> {
     /// Recorded changes in the order in which they are made: first the times of directories in which names change, then missing
-    /// directories.
+    /// directories, then the steps.
     changes: Vec<RecordedChange>,
     /// Number of changes that only record the time of a directory.
     directory_times: usize,
@@ -233,8 +234,8 @@ struct CommitPlan<'f> {
     known: Vec<StepFacts>,
     /// For each file with several hard links that is altered, the index of its first change.
     altered: HashMap<FileIdentity, usize>,
-    /// Index of the last change of each path, among the first `noted` changes.
-    places: HashMap<PathBuf, usize>,
+    /// Index of the last change of each path, among the first `indexed` changes.
+    last_changes: HashMap<PathBuf, usize>,
     indexed: usize,
     /// Modes of new files.
     new_modes: NewModes,
@@ -267,7 +268,7 @@ struct StepFacts {
 type HandledPaths<'s> = HashSet<&'s Path>;
 
 impl<'f> CommitPlan<'f> {
-    /// Inspects every step and plans the recorded changes.
+    /// Inspects the paths of all steps and plans the recorded changes. Fails if a path does not have the expected state.
     fn of(
         files: &'f dyn Files,
         origin: &Origin,
@@ -280,7 +281,7 @@ impl<'f> CommitPlan<'f> {
             read: OldContents::new(files),
             known: Vec::with_capacity(steps.len()),
             altered: HashMap::new(),
-            places: HashMap::new(),
+            last_changes: HashMap::new(),
             indexed: 0,
             new_modes: NewModes::default(),
         };
@@ -297,7 +298,7 @@ impl<'f> CommitPlan<'f> {
             plan.add_step(files, origin, number, step)?;
         }
         plan.complete_states(steps);
-        plan.places = HashMap::new();
+        plan.last_changes = HashMap::new();
         Ok(plan)
     }
 
@@ -391,7 +392,7 @@ impl<'f> CommitPlan<'f> {
         Ok(())
     }
 
-    /// Checks that a file with several hard links gets the same state through all of them.
+    /// Notes the first change of a file with several hard links. Fails if a later step gives it another state under another link.
     fn note_alteration(
         &mut self,
         files: &dyn Files,
@@ -430,7 +431,9 @@ impl<'f> CommitPlan<'f> {
         }
     }
 
-    /// Inspects the path of a step. Fails if its state is not the expected one.
+    /// Inspects the path of a step, unless it is expected to be free. Fails if its state is not the expected one, or if the object is no
+    /// file, symbolic link or directory. Adds its content to those that the history must keep, unless
+    /// the step brings it along.
     fn inspect_step(&mut self, step: &CommitStep<'_>) -> Result<InspectedPath, RefusedCommit> {
         let seen = match step.expect {
             // The change itself checks that the path is free.
@@ -463,7 +466,7 @@ impl<'f> CommitPlan<'f> {
         }
     }
 
-    /// For a moved file, returns the old path and the state, and adds the removal there.
+    /// For a moved file, returns the old path and the state, and adds the removal there and the content. `None` for other steps.
     fn plan_move(
         &mut self,
         step: &CommitStep<'_>,
@@ -480,18 +483,18 @@ impl<'f> CommitPlan<'f> {
     fn change_at(&mut self, path: &Path) -> Option<&RecordedChange> {
         let indexed = self.indexed;
         for (at, change) in self.changes.iter().enumerate().skip(indexed) {
-            self.places.insert(change.path.clone(), at);
+            self.last_changes.insert(change.path.clone(), at);
         }
         self.indexed = self.changes.len();
-        self.changes.get(*self.places.get(path)?)
+        self.changes.get(*self.last_changes.get(path)?)
     }
 
-    /// Returns the name of the temporary file for the content of a step.
+    /// Returns the name of the temporary file for the content of a step, if it has one.
     fn temporary_of(&self, known: &StepFacts) -> Option<&str> {
         self.changes.get(known.change)?.temporary.as_deref()
     }
 
-    /// For a path that becomes a hard link, returns the state of the file to which it is linked.
+    /// For a path that becomes a hard link, returns the state of the file to which it is linked. `None` for other steps.
     fn plan_link(&mut self, step: &CommitStep<'_>) -> Result<Option<FileState>, RefusedCommit> {
         let TargetState::Linked { with, .. } = step.to else { return Ok(None) };
         if let Some(made) = self.change_at(&with.path) {
@@ -559,7 +562,7 @@ fn inspection_error(step: &CommitStep<'_>, error: FileError) -> ToolError {
     ))
 }
 
-/// Returns the content that a step writes.
+/// Returns the content that a step writes; `None` if it writes none.
 fn written_content<'a>(step: &CommitStep<'a>) -> Option<ContentSource<'a>> {
     match (&step.rewrite, &step.to) {
         (Some(TargetState::File { content, .. }), _)
@@ -608,7 +611,7 @@ fn state_after(
     }
 }
 
-/// Converts an absolute path without symbolic links, such as a recorded one, without resolving it.
+/// Converts an absolute path without symbolic links, such as a recorded one, without resolving it. It counts as existing.
 pub(crate) fn recorded_path(files: &dyn Files, path: &Path) -> Resolved {
     let inside = path.strip_prefix(files.workspace()).ok().map(Path::to_owned);
     Resolved { path: path.to_owned(), inside, exists: true }
@@ -622,6 +625,7 @@ fn temporary_name(origin: &Origin, number: usize) -> String {
 /// Prefix of the names of temporary files.
 pub(crate) const TEMPORARY_PREFIX: &str = ".windlass-";
 
+/// Converts an error of reading the new content.
 #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
 fn unreadable(error: std::io::Error) -> RefusedCommit {
     ToolError::host_failed(format!("the new content could not be read: {error}")).into()

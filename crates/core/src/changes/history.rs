@@ -79,7 +79,8 @@ pub enum FileState {
 }
 
 impl FileState {
-    /// Returns whether both states have the same kind of object, the same bytes and the same permissions.
+    /// Returns whether both states have the same kind of object, the same bytes or link target, and the same mode if both modes are
+    /// known. Ignores times, owner and extended attributes. [`FileState::Other`] is like no state, not even itself.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Absent, Self::Absent) => true,
@@ -167,7 +168,8 @@ impl RecordedChange {
         Self { path: path.into(), before, after, moved_from: None, temporary: None }
     }
 
-    /// Returns whether the change only records the time of a directory in which other changes add or remove names.
+    /// Returns whether both states are the same directory, and only its time before is recorded: other changes add or remove names in
+    /// it, and an undo restores that time.
     ///
     /// ```
     /// use windlass_core::{Attributes, FileState, RecordedChange};
@@ -256,7 +258,8 @@ impl ChangeWithoutHistory {
         }
     }
 
-    /// Returns whether "undo the last change" stops at this change although it cannot be undone: it may stand for any change.
+    /// Returns whether "undo the last change" stops at this change although it cannot be undone: an untracked command may have
+    /// changed any file, so no earlier change is undone in its place.
     pub fn is_step(&self) -> bool {
         matches!(self, Self::Untracked(_))
     }
@@ -341,12 +344,13 @@ impl Checkpoint {
         self.undone_by.is_none()
     }
 
-    /// Returns whether none of its changes has a history, so that nothing can be undone.
+    /// Returns whether it has changes, but none with a history, so that nothing can be undone.
     pub fn is_without_history(&self) -> bool {
         self.changes.is_empty() && !self.without_history.is_empty()
     }
 
-    /// Returns whether "undo the last change" stops at this checkpoint rather than also undoing an earlier one.
+    /// Returns whether "undo the last change" stops at this checkpoint. It goes on to an earlier one only if all changes of this one
+    /// have no history and none of them is a [step](ChangeWithoutHistory::is_step).
     pub fn is_step(&self) -> bool {
         !self.is_without_history() || self.without_history.iter().any(ChangeWithoutHistory::is_step)
     }
@@ -384,7 +388,7 @@ impl CheckpointQuery {
         }
     }
 
-    /// Returns whether the query selects only the newest call, with newer ones that left nothing to undo.
+    /// Returns whether the query selects the newest call that is a [step](Checkpoint::is_step), together with newer ones that are none.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::LastOfSession(_) | Self::LastOfWorkspace(_))
     }
@@ -443,20 +447,21 @@ pub trait History: Send + Sync {
     /// [step](Checkpoint::is_step), and those of newer calls that are none.
     fn checkpoints(&self, query: &CheckpointQuery) -> Result<Vec<Checkpoint>, HistoryError>;
 
-    /// Returns the undo that took a call back, if one did and was not taken back itself.
+    /// Returns the undo that took the newest checkpoint of a call back, if one did and was not taken back itself.
     fn undone_by(&self, call: &CallId) -> Result<Option<CallId>, HistoryError> {
         let checkpoints = self.checkpoints(&CheckpointQuery::Call(call.clone()))?;
         Ok(checkpoints.into_iter().next().and_then(|checkpoint| checkpoint.undone_by))
     }
 
-    /// Excludes other undos until the lock is dropped: an undo checks whether its calls are in effect, changes files and records
-    /// that, and no other undo may begin in between. Waits for the present holder.
+    /// Locks the history against other undos until the lock is dropped. Waits for the present holder. An undo holds the lock from its
+    /// check that the calls are in effect until it has recorded that they are undone.
     fn exclusive(&self) -> Result<HistoryLock<'_>, HistoryError>;
 
     /// Returns a stored content, all in memory.
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError>;
 
-    /// Opens a stored content after checking its hash. Large contents are not read into memory.
+    /// Opens a stored content; one from a disk only after checking its hash. The default reads it into memory: a history on a disk
+    /// overrides this, since contents may be large.
     fn open(&self, hash: &ContentHash) -> Result<OpenedContent, HistoryError> {
         self.content(hash).map(OpenedContent::Bytes)
     }

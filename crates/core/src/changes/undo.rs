@@ -151,7 +151,8 @@ impl Conflict {
 }
 
 impl UndoPlan {
-    /// Reads the present states and plans the undo of the selected checkpoints.
+    /// Reads the present states and plans the undo of the selected checkpoints. Fails if none can be undone, or if they belong to another
+    /// workspace or to the `/tmp` of another session. Conflicts do not fail: they are in the plan.
     pub fn make(
         files: &dyn Files,
         history: &dyn History,
@@ -274,7 +275,8 @@ fn calls_of<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Vec<CallId> {
     calls
 }
 
-/// Returns the selected checkpoints that are in effect, newest first.
+/// Returns the selected checkpoints that are in effect, newest first. Leaves out undos whose calls are all selected as well. If all selected
+/// checkpoints are without history, returns them as they are. Fails if none is left.
 fn select_checkpoints(
     history: &dyn History,
     query: &CheckpointQuery,
@@ -306,7 +308,8 @@ fn select_checkpoints(
     Ok(all)
 }
 
-/// Returns the newest call that can be undone, if the query selects the last change of a session or workspace.
+/// Returns the newest call with history that can be undone, if the query selects the last change of a session or workspace. `None` for
+/// other queries.
 fn newest_undoable(
     history: &dyn History,
     query: &CheckpointQuery,
@@ -330,6 +333,7 @@ fn changes_without_history(checkpoints: &[Checkpoint]) -> Vec<ChangeWithoutHisto
     all.filter(|change| known.insert(change.path())).cloned().collect()
 }
 
+/// Makes the error for a call that another undo has taken back.
 fn already_undone(call: &CallId, undo: &CallId) -> ToolError {
     ToolError::failed(format!("the changes of {call} are undone already"))
         .hint(format!("undo {undo} to have them back"))
@@ -349,7 +353,8 @@ fn check_workspace(workspace: &Path, checkpoints: &[Checkpoint]) -> Result<(), T
     .hint(format!("a person can undo it there: windlass -C {there} undo --call {call}")))
 }
 
-/// Fails if a change was made in the `/tmp` of another session: the same path is another file in this session.
+/// Fails if a change was made in the `/tmp` of another session: the same path is another file in this session. Passes if these files
+/// have no `/tmp` of a session.
 fn check_sessions(
     files: &dyn Files,
     history: &dyn History,
@@ -370,7 +375,7 @@ fn check_sessions(
     Ok(())
 }
 
-/// Returns the session in whose `/tmp` a checkpoint changed something. For an undo, this is the session of the original change.
+/// Returns the session in whose `/tmp` a checkpoint changed something, if it did. For an undo, this is the session of the original change.
 fn tmp_session(
     history: &dyn History,
     checkpoint: &Checkpoint,
@@ -646,7 +651,7 @@ fn find_moves(ways: &mut [UndoStep], identities: &FileIdentities, checkpoints: &
     }
 }
 
-/// Performs an undo plan as a commit of its own.
+/// Performs an undo plan as a commit of its own, and returns the changed paths with their results.
 pub(crate) fn perform(
     files: &dyn Files,
     history: &dyn History,

@@ -16,9 +16,10 @@ use crate::{
 };
 
 impl Context {
-    /// Requests effects that the plan of this call did not declare. They are decided on like those of a plan: by the kinds that the
-    /// tool declares, hooks, hard denies, the rights of the session, rules and the mode, and by a person where these ask. The
-    /// decision is in the journal before this returns, and the doors of this context are open for the effects afterwards.
+    /// Requests effects that the plan of this call did not declare. They must be of the kinds that the tool declares, and are decided on
+    /// like those of a plan: by hard denies, the rights of the session, rules, the mode and hooks, and by a person if these ask. The
+    /// decision is in the journal before this returns. If it is to allow, the doors of this context are open for the effects; otherwise
+    /// this fails.
     ///
     /// Only `net`, `secret` and `agent` effects can be added: no other call can conflict with them. Effects that are already
     /// granted are not decided on again. The time limit of the call is suspended while a person is asked.
@@ -79,7 +80,8 @@ impl Context {
         Ok(())
     }
 
-    /// Fails for effects of a kind that the tool does not declare, and for effects with which other calls could conflict.
+    /// Fails for a call that is only tried out, for effects of a kind that the tool does not declare, and for effects with which other
+    /// calls could conflict.
     fn check_extension(&self, effects: &Effects) -> Result<(), ToolError> {
         let inner = &self.0;
         if inner.grant.is_trial() {
@@ -103,7 +105,8 @@ impl Context {
         }
     }
 
-    /// Turns the verdict into a grant, with texts for the model. Asks hooks and, if needed, a person.
+    /// Returns the final verdict and the grant, with texts for the model. Denied effects fail without asking. For others, asks the hooks
+    /// and, if needed, a person, unless an earlier answer counts. An answer with other arguments counts as a refusal.
     async fn decide_extension(
         &self,
         verdict: Verdict,
@@ -156,7 +159,7 @@ impl Context {
         (verdict, settled)
     }
 
-    /// Records the requested effects and the decision in the journal.
+    /// Records the requested effects and the decision in the journal, with secrets redacted.
     async fn record_extension(
         &self,
         effects: &Arc<Effects>,

@@ -40,12 +40,12 @@ const MAX_SHOWN_BYTES: usize = 32 << 20;
 #[derive(Debug, Default)]
 pub(super) struct ChangeJudgement {
     asks: BTreeMap<PathBuf, &'static str>,
-    /// Old and new content of these changes, for the person.
+    /// These changes, or all if that was asked for, with old and new content as far as the limits allow.
     pub(super) shown: Vec<FileChange>,
 }
 
 impl ChangeJudgement {
-    /// Returns the reason why a changed path needs an approval; `None` if it is not protected, or the change is inert.
+    /// Returns the reason why a changed path needs an approval; `None` if it is neither protected nor masked, or the change is inert.
     pub(super) fn reason(&self, path: &Path) -> Option<&'static str> {
         self.asks.get(path).copied()
     }
@@ -64,7 +64,8 @@ pub(super) struct JudgeInputs<'a> {
 /// see.
 const MASKED_REASON: &str = "a file that is masked from commands";
 
-/// Judges the changes of a stage, and collects the content of those that need an approval, or of all. Blocking.
+/// Judges the changes of a stage, and collects the content of those that need an approval, or of all. Masked files and files past the
+/// limits are collected without content. Blocking.
 pub(super) fn judge(
     changes: &[ProcessChange],
     files: &dyn Files,
@@ -101,7 +102,7 @@ pub(super) fn judge(
     judgement
 }
 
-/// Returns old and new content of all changes. Blocking.
+/// Returns all changes with old and new content; masked files and files past the limits without it. Blocking.
 pub(crate) fn show_changes(
     changes: &[ProcessChange],
     masked: &[PathBuf],
@@ -153,7 +154,7 @@ struct ChangeJudge<'c> {
 }
 
 impl ChangeJudge<'_> {
-    /// Returns the reason why a change needs an approval.
+    /// Returns the reason why a change needs an approval; `None` if it needs none. Masked files are not considered.
     fn reason(&self, change: &ProcessChange, homes: &[PathBuf]) -> Option<&'static str> {
         if let Some(reason) = table_reason(&change.path, homes) {
             return Some(reason);
@@ -206,11 +207,12 @@ impl ChangeJudge<'_> {
     /// Returns whether a change of git's configuration is inert.
     fn is_inert_config(&self, old: Option<&[u8]>, new: &[u8], directory: &Path) -> bool {
         let places = ConfigPaths { directory, workspace: self.files.workspace() };
-        is_inert_change(old, new, places).unwrap_or(false) && self.keeps_worktree(new, directory)
+        is_inert_change(old, new, places).unwrap_or(false)
+            && self.has_worktrees_inside(new, directory)
     }
 
     /// Returns whether each working tree that a configuration names is in the workspace and is reached without a link.
-    fn keeps_worktree(&self, config: &[u8], directory: &Path) -> bool {
+    fn has_worktrees_inside(&self, config: &[u8], directory: &Path) -> bool {
         let entries = git_config::parse(config).unwrap_or_default();
         let mut named =
             entries.iter().filter(|entry| entry.section == "core" && entry.key == "worktree");
@@ -257,7 +259,8 @@ impl ChangeJudge<'_> {
         target.file_name().is_some_and(|name| name == ".git") && is_worktree()
     }
 
-    /// Returns whether a path is inside the workspace and is reached without a link, before and after the changes.
+    /// Returns whether a path is inside the workspace, outside build directories, and is reached without a link, before and after the
+    /// changes.
     fn is_real_inside(&self, path: &Path) -> bool {
         let workspace = self.files.workspace();
         let is_link = |path: &Path| {
@@ -317,7 +320,7 @@ impl ChangeJudge<'_> {
             || self.has_hooks(&directory.join("hooks"))
     }
 
-    /// Returns whether hooks that existed before the changes stay.
+    /// Returns whether hooks other than samples existed before the changes and stay. True also if they cannot be listed.
     fn has_hooks(&self, hooks: &Path) -> bool {
         if !self.was_there(hooks) || !self.is_there(hooks) {
             return false;
@@ -413,7 +416,7 @@ impl ChangeJudge<'_> {
         }
     }
 
-    /// Describes a change with its old and new content.
+    /// Describes a change with its old and new content; a content that is absent, too large or not of a file is left out.
     fn with_content(&self, change: &ProcessChange) -> FileChange {
         let before = self.content_before(&change.path, MAX_SHOWN_FILE_BYTES);
         let after = self.content_after(&change.path, MAX_SHOWN_FILE_BYTES);

@@ -80,7 +80,8 @@ impl ProcessDoor<'_> {
         self.cx.0.session.rights().confine(self.processes.confinement())
     }
 
-    /// Runs a program to its end, or for `patience`: then the session keeps it as a job. Publishes its output to subscribers.
+    /// Runs a program until it ends, or for `patience`: then the session keeps it as a job, and no end is returned. After `limit` it is
+    /// killed. Its output is published to subscribers.
     pub async fn run(
         &self,
         request: ProcessRequest,
@@ -112,7 +113,8 @@ impl ProcessDoor<'_> {
         Ok((job, end))
     }
 
-    /// Starts a program that continues when the call has ended.
+    /// Starts a program that continues when the call has ended, on a stage if the changes of jobs are decided on at their end. Fails if
+    /// the session has too many jobs.
     pub async fn start_job(
         &self,
         mut request: ProcessRequest,
@@ -136,8 +138,7 @@ impl ProcessDoor<'_> {
             || inner.session.proposals().is_some()
     }
 
-    /// Returns whether changes of the programs' home are kept like those of the workspace: if the latter are kept without a further
-    /// decision.
+    /// Returns whether changes of the programs' home are kept. They are if those of the workspace are kept without a further decision.
     fn keeps_home(self) -> bool {
         let inner = &self.cx.0;
         matches!(self.confinement().level, SandboxLevel::Off | SandboxLevel::Workspace)
@@ -146,7 +147,8 @@ impl ProcessDoor<'_> {
             && inner.session.proposals().is_none()
     }
 
-    /// Checks and restricts a request, starts the program, and spawns the task that follows it.
+    /// Checks, completes and restricts a request, starts the program (on a blocking thread unless it starts at once), and spawns the task
+    /// that follows it. The result of the call cannot be cached any more.
     async fn start(
         &self,
         mut request: ProcessRequest,
@@ -184,7 +186,7 @@ impl ProcessDoor<'_> {
         Ok(job)
     }
 
-    /// Fails if a person interrupted the call's program: the call must not start another one.
+    /// Fails if the session was interrupted or cancelled: its calls must not start further programs.
     fn check_not_interrupted(self) -> Result<(), ToolError> {
         if self.cx.0.session.is_interrupted() {
             return Err(ToolError::cancelled("the call was stopped"));
@@ -192,7 +194,8 @@ impl ProcessDoor<'_> {
         Ok(())
     }
 
-    /// Fails if the session has proposals: a program works on the real files and would not see them.
+    /// Fails if the session has proposals: a program works on the real files and would not see them. A program with which a tool only
+    /// reads the workspace is allowed, a granted command is not.
     fn check_proposals(self, request: &ProcessRequest) -> Result<(), ToolError> {
         let proposals = self.cx.0.session.proposals();
         let held = proposals.map_or(0, |proposals| proposals.list().len());
@@ -208,7 +211,8 @@ impl ProcessDoor<'_> {
         .hint("a person can apply or drop them: windlass proposals apply|drop"))
     }
 
-    /// Restricts a program to the rights of the session where the machine's settings allow more.
+    /// Sets a request's access, network and private hosts to those that the session's rights and the call's grant allow. Fails if the
+    /// session requires a sandbox and it is off, or if changes must be held back and no stage can do that.
     fn restrict(self, request: &mut ProcessRequest) -> Result<(), ToolError> {
         let (of_machine, narrowed) = (self.processes.confinement(), self.confinement());
         if of_machine.level == SandboxLevel::Off && narrowed.level != SandboxLevel::Off {
@@ -241,7 +245,8 @@ impl ProcessDoor<'_> {
         Ok(())
     }
 
-    /// Returns the hosts that programs of this call may reach: those of their confinement, and those that this call was granted.
+    /// Returns the hosts that programs of this call may reach: those of their confinement that no rule denies now, and those that this
+    /// call was granted.
     fn granted_network(self, confined: &NetworkAccess) -> NetworkAccess {
         let granted = self.cx.0.grant.effects().iter().filter_map(|effect| match effect {
             Effect::Net { origin, .. } => Some(crate::policy::authority_of(origin).to_owned()),
@@ -255,8 +260,9 @@ impl ProcessDoor<'_> {
         }
     }
 
-    /// Returns the hosts that may have addresses which are not public. A host name that is only listed for the session must also be
-    /// named by a rule: the person who lists it may not know its address.
+    /// Returns the hosts that programs may reach at addresses which are not public, without patterns: granted ones, and those of the
+    /// machine's settings that are plain addresses or that a rule names as well, since a person who lists a name may not know its
+    /// address.
     fn private_hosts(self) -> Vec<String> {
         let listed = match &self.processes.confinement().network {
             NetworkAccess::Hosts(listed) => &listed[..],
@@ -286,7 +292,7 @@ impl ProcessDoor<'_> {
         Arc::new(FileRights::new(inner.policy.clone(), workspace, now).granted(&inner.grant))
     }
 
-    /// Checks a program against the grant.
+    /// Fails unless this very command was granted, or the program can only read and reading the workspace was granted.
     fn check_granted(self, request: &ProcessRequest) -> Result<(), ToolError> {
         let workspace = self.cx.0.session_files.get().workspace();
         let is_look = request.access == Access::Read && self.cx.0.grant.may_read(workspace);
@@ -315,7 +321,7 @@ impl ProcessDoor<'_> {
     }
 }
 
-/// Starts a program. Blocking.
+/// Starts a program, and returns its job, which no task follows yet. Blocking.
 fn start_blocking(
     cx: &Context,
     request: &ProcessRequest,

@@ -19,7 +19,8 @@ use crate::{
     ToolError, Verdict,
 };
 
-/// Decides about a planned call by the rules, the mode and the session. Asks in any case if the plan says that it needs a person.
+/// Decides about a planned call by hard denies, the rules, the mode and the session. Asks in any case if the plan says that it needs a
+/// person, unless the call is denied.
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &ReadyCall<'_>) -> Verdict {
     let verdict = decide_on(engine, call, &ready.effects);
     if ready.planned.needs_person() { verdict.needing_person() } else { verdict }
@@ -54,7 +55,7 @@ pub(crate) fn situation(host: &dyn Host, files: &dyn Files, session: &Session) -
     }
 }
 
-/// Returns who makes the calls of a session: agent, parent session and depth, for the approval.
+/// Returns the requester of a session's calls: agent, parent session and depth, for the approval.
 pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Requester {
     Requester {
         agent: session.agent_name().map(str::to_owned),
@@ -63,7 +64,8 @@ pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Requester {
     }
 }
 
-/// Describes the confinement of a session's programs and their shell. An answer that was given for one does not count for another.
+/// Describes the confinement of a session's programs and their shell; empty if the machine runs no programs. An answer that was given for
+/// one does not count for another.
 pub(crate) fn confinement_text(host: &dyn Host, session: &Session) -> String {
     let Some(processes) = host.processes() else { return String::new() };
     let confinement = session.rights().confine(processes.confinement());
@@ -95,8 +97,9 @@ fn confinement_for_person(engine: &Shared, call: &Call, verdict: &Verdict) -> St
     words
 }
 
-/// Plans a call and obtains the grant to run it: from the policy, a hook, an earlier answer or a person. If a person approves it with
-/// other arguments, these are planned and decided on from the beginning: the approval covers effects that ask, never denied ones.
+/// Plans a call and obtains the grant to run it: from the policy, a hook, an earlier answer or a person. Also keeps the decision in the
+/// call and declares its effects to the queue. If a person approves it with other arguments, these are planned and decided on from the
+/// beginning: the approval covers effects that ask, never denied ones.
 pub(super) async fn permit<'t>(
     engine: &Arc<Shared>,
     call: &mut Call,
@@ -152,8 +155,8 @@ pub(super) async fn permit<'t>(
     }
 }
 
-/// Returns the grant for arguments that a person put in place of the model's. Returns `None` if a hook changed them again, since that
-/// call needs a new approval.
+/// Takes the approval in which a person changed the arguments, and returns the grant for these. `None` if there is none, if the call is
+/// now allowed or denied anyway, or if a hook changed the arguments again: that call needs a new approval.
 fn grant_edited(call: &mut Call, verdict: &Verdict) -> Option<Grant> {
     let approval = call.answer.take()?;
     if verdict.decision() != Decision::Ask || approval.edited.as_ref() != Some(&call.input) {
@@ -173,8 +176,8 @@ fn can_use_earlier_answer(verdict: &Verdict) -> bool {
     }
 }
 
-/// Returns the grant of a call about which neither a hook nor a person is asked. Most calls end here; the others wait in a boxed
-/// future, so that this one stays small.
+/// Returns the grant of a call about which neither a hook nor a person is asked; `None` for the others. Most calls end here; the others
+/// wait in a boxed future, so that this one stays small.
 fn granted_at_once(verdict: &Verdict) -> Option<Grant> {
     verdict.grant().filter(|_| !can_use_earlier_answer(verdict))
 }
@@ -207,7 +210,8 @@ pub(super) async fn earlier_answer(
     engine.broker.find_earlier_answer(&approval_request(engine, call, verdict)).await
 }
 
-/// Obtains the grant from an earlier answer or by asking a person. Fails with a denial that says what would allow the call.
+/// Obtains the grant from an earlier answer, from the verdict, or by asking a person, who is shown the changes of a trial run. Fails with
+/// a denial that says what would allow the call, with the error of the trial, or if the call is stopped.
 async fn obtain_permission(
     engine: &Arc<Shared>,
     call: &Call,
@@ -244,7 +248,8 @@ async fn obtain_permission(
     }
 }
 
-/// Returns whether the rules allow reading all files of the call, so that the error of a trial tells the model nothing new.
+/// Returns whether the call names files and the rules allow reading all of them, so that the error of a trial tells the model nothing
+/// new.
 fn may_read_all(engine: &Shared, call: &Call, verdict: &Verdict) -> bool {
     let reads = verdict.effects().iter().filter_map(|effect| match effect {
         Effect::Read(at) | Effect::Write(at) | Effect::Delete(at) => Some(Effect::Read(at.clone())),
@@ -269,7 +274,7 @@ fn offers_of(engine: &Shared, call: &Call, verdict: &Verdict) -> Vec<String> {
     offers(effects, &[], workspace, &engine.secrets, &suffices)
 }
 
-/// Makes the approval request for a call.
+/// Makes the approval request for a call, with secrets redacted and without changes to show. Does not send it.
 fn approval_request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
     let workspace = call.files.get().workspace();
     let directory = call.overrides.work_dir.as_deref().unwrap_or(workspace);

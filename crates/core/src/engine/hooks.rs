@@ -34,7 +34,7 @@ impl HookAnswers {
 }
 
 /// Asks the hooks before the decision, again after each change of the arguments, until all have seen the final arguments. Returns the
-/// call planned with these. Fails if a hook refuses.
+/// call planned with these. Fails if a hook refuses or ends the session, if a gate fails, or if the hooks keep changing the arguments.
 pub(super) async fn ask_before_call<'t>(
     engine: &Shared,
     call: &mut Call,
@@ -86,7 +86,7 @@ pub(super) fn apply_to_verdict(call: &Call, verdict: Verdict) -> Verdict {
     }
 }
 
-/// Asks the hooks in place of a person. Returns the grant if one of them allows the call.
+/// Asks the hooks in place of a person, if the verdict asks. Returns the grant if one of them allows the call and none wants a person.
 pub(super) async fn ask_instead_of_person(
     engine: &Shared,
     call: &mut Call,
@@ -99,8 +99,8 @@ pub(super) async fn ask_instead_of_person(
     granted
 }
 
-/// Asks the hooks in place of a person about an approval that came up while a call runs. Returns the grant if a hook allows it, and the
-/// texts for the model.
+/// Asks the hooks in place of a person about an approval that came up while a call runs. Returns the grant if a hook allows it and none
+/// wants a person, and the texts for the model.
 pub(crate) async fn ask_about_running_call(
     engine: &Shared,
     session: &Session,
@@ -168,7 +168,7 @@ async fn ask_before_person(
     Ok(allowed_by.and_then(|by| verdict.grant_by_hook(by)))
 }
 
-/// Shows the output to the hooks, and applies their answers. If a gate fails, the output is withheld.
+/// Shows the output to the hooks, and applies their answers. Fails if a gate fails, so that the output is withheld.
 pub(super) async fn ask_after_call(
     engine: &Shared,
     call: &mut Call,
@@ -200,7 +200,8 @@ pub(super) fn add_to_output(call: &mut Call, output: &mut Output) {
     }
 }
 
-/// Asks one hook about one event, if it listens to it. A failure is an error only if the hook is a gate; otherwise it warns.
+/// Asks one hook about one event; `None` if it does not listen to it. A failure or a timeout is an error only if the hook is a gate;
+/// otherwise this warns and returns `None`.
 pub(super) async fn ask_hook(
     engine: &Shared,
     hook: &dyn Hook,
@@ -252,7 +253,8 @@ fn hook_call<'a>(call: &'a Call, effects: &'a Effects) -> HookCall<'a> {
     HookCall { id: &call.id, tool: &call.name, input: &call.input, effects }
 }
 
-/// Applies the answer of a hook before a call: collects its texts and wishes, or fails if it refuses.
+/// Applies the answer of a hook before a call: collects its text and its wish, or fails if it refuses or ends the session, which is
+/// cancelled then. A hook that may not allow has no say by allowing.
 fn apply_answer_before(
     answers: &mut HookAnswers,
     session: &Session,
@@ -283,7 +285,8 @@ fn apply_answer_before(
     Ok(())
 }
 
-/// Applies the answer of a hook after a call. The call has run, so a refusal only makes its output an error with the reason.
+/// Applies the answer of a hook after a call: its output replaces the present one, which only keeps its further metadata. The call has
+/// run, so a refusal only makes its output an error with the reason. Cancels the session if the hook ends it.
 fn apply_answer_after(call: &mut Call, hook: &dyn Hook, answer: HookAnswer, output: &mut Output) {
     let name = hook.name();
     if let Some(new) = answer.output {

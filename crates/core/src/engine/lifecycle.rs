@@ -21,8 +21,8 @@ impl Engine {
         self.report_event(session, HookPayload::SessionEnd).await
     }
 
-    /// Shows a person's message to the hooks before a model sees it. The error is a hook's refusal, or that a hook which must agree
-    /// failed.
+    /// Shows a person's message to the hooks before a model sees it. Fails if a hook refuses it or ends the session, or if a hook that
+    /// must agree fails.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -54,7 +54,8 @@ impl Engine {
         self.report_event(session, HookPayload::Notification { text }).await
     }
 
-    /// Reports any event other than a call to the hooks; the engine itself reports calls.
+    /// Reports any event other than a call to the hooks; the engine itself reports calls. Hooks that may change the text are asked one
+    /// after the other, otherwise all at the same time. Cancels the session if a hook ends it.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -81,7 +82,8 @@ impl Engine {
         heard
     }
 
-    /// Asks one hook after the other. Each sees the text as the hook before it left it. Stops at the first refusal or end of the session.
+    /// Asks one hook after the other. Each sees the text as the hook before it left it. Stops after a hook that refuses or ends the
+    /// session, or that must agree and fails.
     async fn ask_in_turn(&self, session: &Session, what: HookPayload<'_>, heard: &mut HookOutcome) {
         let engine = &self.0;
         for hook in &engine.hooks {
@@ -98,7 +100,8 @@ impl Engine {
         }
     }
 
-    /// Asks all hooks at the same time, and merges their answers in the order of the hooks.
+    /// Asks all hooks at the same time, and merges their answers in the order of the hooks. A hook that must agree and fails counts as a
+    /// refusal; of several refusals the last one stays.
     async fn ask_concurrently(
         &self,
         session: &Session,
@@ -121,7 +124,7 @@ impl Engine {
     }
 }
 
-/// Merges the answer of one hook into the combined answers.
+/// Adds the answer of one hook to the combined answers. Its text and refusal replace earlier ones; contexts are collected.
 fn merge_answer(heard: &mut HookOutcome, hook: &dyn crate::Hook, answer: HookAnswer) {
     let name = hook.name();
     heard.text = answer.text.or(heard.text.take());

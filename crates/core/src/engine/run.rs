@@ -13,7 +13,8 @@ use crate::{
     Content, EffectKinds, Grant, MemoryOutputs, Output, Overrides, Resolved, Session, ToolError,
 };
 
-/// Runs the planned call until it answers, is stopped or exceeds its time limit, and caches the answer under `key`.
+/// Runs the planned call until it ends, is stopped or exceeds its time limit. Caches the output of a call that only reads, under `key`;
+/// any other call clears the cache. The error of a stopped call includes its partial output.
 pub(super) async fn run_tool(
     engine: &Arc<Shared>,
     call: &Call,
@@ -68,7 +69,7 @@ pub(super) async fn run_tool(
     }
 }
 
-/// Publishes the beginning once the tool has to wait for something, and then never completes.
+/// Publishes the call's beginning when it is first polled, which is when the tool has to wait for something. Never completes.
 async fn publish_beginning_when_waiting(engine: &Shared, call: &Call) -> Infallible {
     record::publish_beginning(engine, call);
     std::future::pending().await
@@ -132,7 +133,8 @@ fn context_parts(
     }
 }
 
-/// Adds a note to the output of a call whose changes became proposals, so that the model knows that no file has changed.
+/// Adds a note to the output of a call whose changes became proposals, so that the model knows that no file has changed. Leaves the
+/// output of an error as it is.
 fn note_proposed(mut output: Output) -> Output {
     if output.is_error {
         return output;
@@ -141,7 +143,8 @@ fn note_proposed(mut output: Output) -> Output {
     output.with("proposed", true)
 }
 
-/// Puts the partial output and changes of a stopped call before the reason of the stop.
+/// Adds partial output and changes to the error of a call that was stopped or timed out: the output before the message, the changes
+/// after it. Any other error stays as it is.
 async fn with_partial_output(error: ToolError, cx: &Context) -> ToolError {
     let (mut text, changes) = cx.take_partial().await;
     let is_silent = text.is_empty() && changes.message().is_empty();
@@ -163,7 +166,7 @@ pub(super) fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
     ToolError::panicked(format!("the tool panicked: {}", panic_message(panic)))
 }
 
-/// Returns the message of a panic.
+/// Returns the message of a panic, or a placeholder if it has no text.
 pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()

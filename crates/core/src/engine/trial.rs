@@ -1,7 +1,7 @@
 //! Trial run of a call before a person is asked: finds the changes that the call would make, without making them.
 //!
-//! Only tools whose effects are changes of files alone are tried, since their doors then lead to proposals. A call that would fail anyway
-//! fails here, without an approval.
+//! Only tools that say that their calls change files alone are tried, since their doors then lead to proposals. A call that would fail
+//! anyway fails here, without an approval.
 //!
 //! The trial runs on a copy of the plan that the call itself will run on. If it planned again, the files could have changed, and the
 //! person would see the changes of one plan and approve another.
@@ -18,10 +18,11 @@ use crate::{
     ProposalStore, Proposals, SessionId, ToolError, Verdict,
 };
 
-/// A person is waiting for the prompt, so the trial must be short.
+/// A person is waiting for the approval request, so the trial must be short.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs a copy of the plan on proposals and returns the changes; empty if the call cannot be tried. Fails if the call would fail.
+/// Runs a copy of the plan on proposals and returns the changes. Empty if the call changes no files, cannot be tried or takes too long.
+/// Fails if the tool fails or refuses the arguments; after any other error, such as a denial, a person can still be asked.
 pub(super) async fn try_changes(
     engine: &Arc<Shared>,
     call: &Call,
@@ -48,7 +49,7 @@ pub(super) async fn try_changes(
     }
 }
 
-/// Returns the proposals as changes of files, with the contents before and after.
+/// Returns the proposals as changes of files, with the contents before and after. A content that cannot be read is left out.
 fn file_changes(proposals: &Proposals) -> Arc<[FileChange]> {
     let content = |state: &FileState| match state.hash() {
         Some(hash) => proposals.content(&hash).map(Some),

@@ -189,12 +189,13 @@ impl Broker {
         AttendantRegistration::new(&self.attendants, self.attendants.add(session, attendant))
     }
 
-    /// Returns whether a person can be asked about the calls of a session.
+    /// Returns whether an attendant can be asked about the calls of a session; false if everything was approved in advance.
     pub(crate) fn is_attended(&self, session: &Session) -> bool {
         !self.settings.is_beforehand && !self.attendants.for_session(session).is_empty()
     }
 
-    /// Returns the permission or denial of an earlier answer, if there is one. [`Broker::use_up`] must follow before the call runs.
+    /// Returns the permission or denial of an earlier answer, if there is one, and records that answer in the journal. A denial that counts
+    /// once is removed; after a permission, [`Broker::use_up`] must follow before the call runs.
     pub(crate) async fn use_earlier_answer(
         &self,
         verdict: &Verdict,
@@ -297,7 +298,8 @@ impl Broker {
         .because(FailureReason::WaitsForApproval(id))
     }
 
-    /// Notes that the call of a remembered answer was made. Usually it was noted before, which is found without waiting for the lock.
+    /// Notes that the call of a remembered answer was made, and returns whether the answer is on record. Usually it was noted before, which
+    /// is found without waiting for the lock.
     pub(crate) async fn mark_made(&self, id: &ApprovalId) -> Result<bool, BookError> {
         let all = self.approvals.list().await?;
         let Some(found) = all.into_iter().find(|one| one.id == *id) else { return Ok(false) };
@@ -316,7 +318,9 @@ impl Broker {
         verdict.grant_by_person(decided_by(approval, None))
     }
 
-    /// Asks the attendants of a session for an approval. `announce` publishes the request once it is on record.
+    /// Asks the attendants of a session for an approval. `announce` publishes the request once it is on record. Grants without asking if
+    /// everything was approved in advance, and fails without an attendant. Calls of the session with the same subject share one answer,
+    /// unless it allows one call only.
     pub(crate) async fn ask(
         &self,
         verdict: &Verdict,
@@ -489,7 +493,7 @@ impl Broker {
         ApprovalRole::Asks(AskingCall { broker: self, id: request.id.clone() })
     }
 
-    /// Turns the end of waiting into a permission or a denial.
+    /// Turns the end of waiting into a permission or a denial. Adds the rules that came with an answer to the session.
     fn permission_from(
         &self,
         verdict: &Verdict,

@@ -115,14 +115,14 @@ impl FileRights {
         Self { policy, granted, is_agreed: false, workspace, now, has_asks, named }
     }
 
-    /// Adds the effects that were granted to one call.
+    /// Sets the effects that were granted to one call, and whether a person approved it.
     pub(crate) fn granted(mut self, grant: &Grant) -> Self {
         self.granted = grant.shared().clone();
         self.is_agreed = grant.is_of_person();
         self
     }
 
-    /// Adds files that the program may read.
+    /// Sets the files that the caller wants the program to read.
     #[must_use]
     pub fn with_named(mut self, files: Vec<PathBuf>) -> Self {
         self.named = files;
@@ -162,7 +162,7 @@ impl FileRights {
         }
     }
 
-    /// Returns the files outside the workspace that rules or the call's grant let programs read.
+    /// Returns the files outside the workspace that rules, the call's grant or its caller let programs read.
     pub fn readable(&self) -> Vec<OutsidePaths> {
         let mut readable = self.allowed(|resource| match resource {
             Resource::Read(glob) => Some(glob),
@@ -177,7 +177,8 @@ impl FileRights {
         self.outside(readable)
     }
 
-    /// Returns the files and directories, in any place, that a rule denies to be read as a whole.
+    /// Returns the files and directories, in any place, that a rule denies to be read as a whole. Rules whose pattern selects only some
+    /// files of a directory are left out.
     pub fn denied(&self) -> Vec<PathBuf> {
         let rulings = self.policy.all_rules();
         let denied = rulings
@@ -189,7 +190,7 @@ impl FileRights {
         roots.map(|(root, _)| root).collect()
     }
 
-    /// Returns the files outside the workspace that rules or the call's grant let programs write.
+    /// Returns the files outside the workspace that a rule lets programs write, or that the call's grant lets them write or delete.
     pub fn writable(&self) -> Vec<OutsidePaths> {
         let mut writable = self.allowed(|resource| match resource {
             Resource::Write(glob) => Some(glob),
@@ -201,7 +202,8 @@ impl FileRights {
         self.outside(writable)
     }
 
-    /// Returns the parts of the workspace that a program may change without a stage.
+    /// Returns the parts of the workspace that a program may change without a stage: those that the mode, rules or the grant allow, and
+    /// those in them that a rule denies or asks about.
     pub fn direct_writes(&self) -> DirectWrites {
         let is_inside = |path: &PathBuf| path.starts_with(&self.workspace);
         let mut allowed = Vec::new();
@@ -270,7 +272,8 @@ impl FileRights {
         (!is_denied).then(|| remedy::rule_for(&effect)).flatten()
     }
 
-    /// Returns the paths of the rules that allow, for the globs that `glob` selects.
+    /// Returns the paths of the rules that allow now, for the globs that `glob` selects. Rules of the session's rights only narrow, so they
+    /// add none; neither does a glob without a fixed root.
     fn allowed(&self, glob: impl Fn(&Resource) -> Option<&PathGlob>) -> Vec<OutsidePaths> {
         let rulings = self.policy.rules.iter();
         let allowed = rulings
@@ -291,7 +294,7 @@ impl FileRights {
         })
     }
 
-    /// Keeps the paths that are outside the workspace and outside the directories that every view has of its own.
+    /// Returns those of the paths that are absolute and outside the workspace and the directories that every view has of its own.
     fn outside(&self, mut paths: Vec<OutsidePaths>) -> Vec<OutsidePaths> {
         paths.retain(|paths| {
             let root = &paths.root;

@@ -108,7 +108,7 @@ impl LocalProcesses {
         Ok(survey)
     }
 
-    /// Surveys build directories that hold tracked files like any other directory.
+    /// Surveys build directories that hold tracked files like any other directory, and takes them off the list of build directories.
     fn enter_tracked(&self, rights: &FileRights, survey: &mut Survey) -> io::Result<()> {
         for path in tracked(&self.workspace, &survey.git, &survey.build_directories) {
             survey.build_directories.retain(|directory| *directory != path);
@@ -118,7 +118,7 @@ impl LocalProcesses {
         Ok(())
     }
 
-    /// Returns the paths that a rule denies to read inside directories that a survey does not enter, relative to the workspace.
+    /// Returns the existing paths inside these directories that a rule denies to be read as a whole, relative to the workspace.
     fn denied_in(&self, rights: &FileRights, directories: &[&PathBuf]) -> Vec<PathBuf> {
         let denied = rights.denied();
         let inside = denied.iter().filter_map(|path| path.strip_prefix(&self.workspace).ok());
@@ -131,7 +131,7 @@ impl LocalProcesses {
             .collect()
     }
 
-    /// Composes the view of a program.
+    /// Composes the view of a program, with a stage if it needs layers. Mounts nothing yet.
     pub(super) fn compose(&self, parts: LaunchParts<'_>) -> io::Result<ComposedView> {
         let mut composer = Composer {
             processes: self,
@@ -238,12 +238,13 @@ impl Composer<'_> {
         Ok(self.stage.get_or_init(|| made))
     }
 
-    /// Adds a mount.
+    /// Adds a mount to the view. Like the functions below, it mounts nothing itself.
     fn mount(&mut self, at: &Path, source: MountSource) {
         self.mounts.push(Mount { at: at.to_owned(), source });
     }
 
-    /// Mounts `/etc` without its secrets: as one overlay, because each single mask would be a mount of its own.
+    /// Mounts `/etc` without its secrets: as one overlay if possible, because each single mask would be a mount of its own. Does nothing
+    /// if there is no `/etc`.
     fn mount_configuration(&mut self) -> io::Result<()> {
         let etc = Path::new("/etc");
         let Ok(real) = PathHandle::open(etc) else { return Ok(()) };
@@ -269,7 +270,7 @@ impl Composer<'_> {
         Ok(())
     }
 
-    /// Mounts the workspace's own home, with the toolchains of the person's home.
+    /// Mounts the workspace's own home, with the toolchains of the person's home. Does nothing if programs get no home.
     fn mount_home(&mut self) -> io::Result<()> {
         let Some(home) = self.parts.home else { return Ok(()) };
         home.prepare_mount_point(&self.processes.workspace)?;
@@ -299,7 +300,7 @@ impl Composer<'_> {
     }
 
     /// Returns the mount of the home directory with a layer over it: files of a run reach no other program before its changes are kept. A
-    /// job changes the home directly, as it does the workspace.
+    /// job whose changes are kept changes the home directly, as it does the workspace. Read-only if no overlay is possible.
     fn own_home(&mut self, directory: &Path) -> io::Result<MountSource> {
         let home = PathHandle::open(directory)?;
         if self.parts.access == Access::Direct && self.parts.keeps_home {
@@ -366,7 +367,7 @@ impl Composer<'_> {
         Ok(OverlayUpper { upper: PathHandle::open(upper)?, work: PathHandle::open(&work)? })
     }
 
-    /// Mounts the directories on `PATH` that are not shown already.
+    /// Mounts the directories on `PATH` that are not shown already, read-only. Those that cannot be opened are left out.
     fn mount_path(&mut self) -> io::Result<()> {
         let Some(home) = self.parts.home else { return Ok(()) };
         let more = self.processes.path_directories(&home.path, &|path| self.shows(path));
@@ -382,7 +383,8 @@ impl Composer<'_> {
         Ok(())
     }
 
-    /// Mounts the session's directory for temporary files.
+    /// Mounts the session's directory for temporary files at `/tmp` and `/var/tmp`: there as a link, or as a second mount if the workspace
+    /// lies below. A name inside the workspace is left out.
     fn mount_temporary(&mut self) -> io::Result<()> {
         for at in SESSION_TMP.map(Path::new) {
             if !at.starts_with(&self.processes.workspace) {
@@ -399,7 +401,7 @@ impl Composer<'_> {
         Ok(())
     }
 
-    /// Mounts the paths that rules and the call's grant add.
+    /// Mounts the paths that rules, the call's grant and the settings add. A socket that is missing only gives a note.
     fn mount_outside(&mut self) -> io::Result<()> {
         // Only staged changes are decided on, so a job may only read there.
         let is_changed = self.parts.access == Access::Staged;
@@ -429,7 +431,7 @@ impl Composer<'_> {
         Ok(())
     }
 
-    /// Mounts a path read-only, without masked files.
+    /// Mounts a path read-only, without masked files. Does nothing if it does not exist.
     fn mount_readable(&mut self, path: &Path) -> io::Result<()> {
         let Ok(found) = path.symlink_metadata() else { return Ok(()) };
         if !found.is_dir() {
@@ -446,7 +448,8 @@ impl Composer<'_> {
         Ok(())
     }
 
-    /// Mounts a path so that its changes are staged. A single file is shown without its neighbours.
+    /// Mounts a path so that its changes are staged. A single file is shown without its neighbours. A directory that cannot be overlaid
+    /// is mounted read-only, with a note; a path without an existing parent is left out.
     fn mount_writable(&mut self, path: &Path) -> io::Result<()> {
         let (directory, masks) = match path.symlink_metadata() {
             Ok(found) if found.is_dir() => (path, self.masks_of(path)?),
@@ -474,7 +477,7 @@ impl Composer<'_> {
         Ok(())
     }
 
-    /// Creates a layer that masks the secrets in a directory; empty if there are none.
+    /// Creates a layer that masks the secrets in a directory; empty if there are none. Adds them to the hidden paths.
     fn masks_of(&mut self, directory: &Path) -> io::Result<PathBuf> {
         let found = self.survey_of(directory)?;
         self.hidden.extend(found.masked.iter().map(|(path, _)| directory.join(path)));
@@ -494,7 +497,7 @@ impl Composer<'_> {
         Ok(layer)
     }
 
-    /// Creates a layer that masks everything in a directory except one file.
+    /// Creates a layer that masks everything in a directory except one file. Fails if the directory has too many entries.
     fn masks_around(&self, directory: &Path, file: &Path) -> io::Result<PathBuf> {
         let mut masked = Vec::new();
         for entry in fs::read_dir(directory)?.take(MAX_ENTRIES) {

@@ -17,8 +17,8 @@ use super::built::{Built, BuiltRecord, Tie};
 use super::{LOCK_NAME, held, is_stage_name, lock, open_directory};
 use crate::isolate::remove_tree::remove_tree;
 
-/// Removes the stages in a directory whose processes are gone, and returns their number. Stages that [`recover`] has to decide on, or could
-/// not keep, stay.
+/// Removes the stages in a directory whose processes are gone, and returns their number. First keeps changes of build directories that
+/// need no decision. Stages that wait for an approval, that [`recover`] has to decide on or whose changes cannot be kept stay.
 pub(super) fn sweep(in_dir: &Path) -> io::Result<usize> {
     let mut removed = 0;
     for stage in &claim_all(in_dir)? {
@@ -86,7 +86,7 @@ struct UnusedStage {
     lock: Option<File>,
 }
 
-/// Claims all stages in a directory that no process uses. None if another process is creating or claiming stages.
+/// Claims all stages in a directory that no process uses. The list is empty if another process is creating or claiming stages.
 fn claim_all(in_dir: &Path) -> io::Result<Vec<UnusedStage>> {
     let all = match open_directory(in_dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -120,7 +120,7 @@ impl UnusedStage {
         }
     }
 
-    /// Keeps what needs no decision, and returns whether nothing on the stage is needed any more.
+    /// Returns whether nothing on the stage is needed any more, after it has kept changes of build directories that need no decision.
     fn is_unneeded(&self) -> bool {
         if held::is_awaited(&self.path, SystemTime::now()) {
             return false;
@@ -134,7 +134,8 @@ impl UnusedStage {
         }
     }
 
-    /// Keeps or drops the changes of build directories, closes the approval or leaves it open, and returns a sentence about it.
+    /// Keeps or drops the changes of build directories, closes the approval or leaves it open, and returns a sentence about it. `None` if
+    /// there is nothing to tell, or if another state directory or a later start has to decide.
     fn recover(&self, recovery: &Recovery<'_>) -> Option<String> {
         let BuiltRecord { built, tie } = BuiltRecord::read(&self.path).ok()??;
         let is_kept = match &tie {
@@ -146,10 +147,10 @@ impl UnusedStage {
                 CommitState::Unknown => return None,
             },
         };
-        let question = held::read(&self.path).ok()?.map(|held| held.held.approval);
-        let told = match question {
-            question if is_kept => {
-                self.finish_committed(&built, tie.as_ref(), question, recovery)?
+        let approval = held::read(&self.path).ok()?.map(|held| held.held.approval);
+        let told = match approval {
+            approval if is_kept => {
+                self.finish_committed(&built, tie.as_ref(), approval, recovery)?
             }
             Some(id) => vec![format!(
                 "{} was cut off before its changes were made; they are held on for {id}: `windlass policy approve {id}` makes them",
@@ -172,7 +173,7 @@ impl UnusedStage {
         &self,
         built: &Built,
         tie: Option<&Tie>,
-        question: Option<ApprovalId>,
+        approval: Option<ApprovalId>,
         recovery: &Recovery<'_>,
     ) -> Option<Vec<String>> {
         let left = built.keep_changes(&self.path);
@@ -180,7 +181,7 @@ impl UnusedStage {
         if !built.directories.is_empty() {
             told.push(kept_sentence(built, tie, &left));
         }
-        let Some(id) = question else { return Some(told) };
+        let Some(id) = approval else { return Some(told) };
         if !(recovery.close)(&id) {
             return None;
         }
@@ -210,13 +211,13 @@ fn kept_sentence(built: &Built, tie: Option<&Tie>, left: &[SkippedPath]) -> Stri
     )
 }
 
-/// Returns the name of the call for a sentence.
+/// Returns the id of the call for a sentence, or `a command` if it is not known.
 fn call_name(tie: Option<&Tie>) -> String {
     tie.map_or_else(|| "a command".to_owned(), |tie| tie.call.to_string())
 }
 
 /// Returns the paths of the build directories for a sentence.
 fn directory_names(built: &Built) -> String {
-    let call_name = |path: &PathBuf| quote::path(&built.workspace.join(path)).into_owned();
-    built.directories.iter().map(call_name).collect::<Vec<_>>().join(", ")
+    let name = |path: &PathBuf| quote::path(&built.workspace.join(path)).into_owned();
+    built.directories.iter().map(name).collect::<Vec<_>>().join(", ")
 }

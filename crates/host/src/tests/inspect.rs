@@ -13,7 +13,7 @@ use windlass_core::{FileKind, Files, FoundBody};
 use super::{LOOKUPS, TestWorkspace, place};
 
 #[test]
-fn kinds_and_contents_are_reported() {
+fn kinds_and_contents_are_reported_without_following_links() {
     for lookup in LOOKUPS {
         let ground =
             TestWorkspace::with(&[("file", "content"), ("directory/", ""), ("a/b", "below")]);
@@ -58,7 +58,7 @@ fn kinds_and_contents_are_reported() {
 }
 
 #[test]
-fn attributes_agree_with_the_standard_library() {
+fn mode_owner_time_and_links_agree_with_the_standard_library() {
     for lookup in LOOKUPS {
         let ground = TestWorkspace::with(&[("file", "x"), ("directory/", "")]);
         ground.link("file", "work/link");
@@ -81,7 +81,7 @@ fn attributes_agree_with_the_standard_library() {
 }
 
 #[test]
-fn extended_attributes_are_read() {
+fn extended_attributes_are_read_except_names_that_are_not_text() {
     let ground = TestWorkspace::with(&[("file", "x"), ("directory/", "")]);
     let files = ground.files(LOOKUPS[0]);
     let flags = rustix::fs::XattrFlags::empty();

@@ -1,5 +1,6 @@
-//! Reads the files in a workspace that could act, from fixed paths. They are read by handle, only up to a plausible size, and links
-//! out of the workspace are not followed.
+//! Reads the files of a workspace that can make a program run or change what a model is told, such as hooks and skills. Their paths are
+//! fixed. Files are read by handle, only up to a plausible size; directories are listed by path. Links out of the workspace are not
+//! followed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use windlass::quote;
 
 use super::{Acting, ActingFileRole, ActingFiles};
 
-/// Paths of single files.
+/// Paths of single acting files, with their roles.
 pub(super) const ACTING_FILES: &[(&str, ActingFileRole)] = &[
     (".windlass/config.toml", ActingFileRole::Config),
     (".windlass/hooks.json", ActingFileRole::Hooks(HookShape::Windlass)),
@@ -22,7 +23,7 @@ pub(super) const ACTING_FILES: &[(&str, ActingFileRole)] = &[
     (".mcp.json", ActingFileRole::McpServers),
 ];
 
-/// Directories whose files all count.
+/// Directories with acting files: all files below them count; of command tools only those in the directory itself that may be one.
 pub(super) const ACTING_DIRECTORIES: &[(&str, ActingFileRole)] = &[
     (".windlass/tools", ActingFileRole::CommandTool),
     (".windlass/skills", ActingFileRole::Skill),
@@ -30,20 +31,21 @@ pub(super) const ACTING_DIRECTORIES: &[(&str, ActingFileRole)] = &[
     (".windlass/plugins", ActingFileRole::Plugin),
 ];
 
-/// Maximum files of one directory that are read.
+/// Maximum files of one directory that are read: the first by path. More give a warning.
 const MAX_FILES: usize = 256;
-/// Maximum depth of subdirectories that are searched.
+/// Maximum depth of subdirectories. A deeper one ends the listing of its directory with a warning.
 const MAX_DEPTH: usize = 8;
 
-/// Returns the role of a file by its path alone.
+/// Returns the role that the tables give a path, also if [`scan`] would skip it. A listed directory itself has its role, too.
 pub(super) fn role_of_path(path: &Path) -> Option<ActingFileRole> {
     let file = ACTING_FILES.iter().find(|(place, _)| path == Path::new(place));
     let directory = || ACTING_DIRECTORIES.iter().find(|(place, _)| path.starts_with(place));
     file.or_else(directory).map(|(_, role)| *role)
 }
 
-/// Returns whether none of the paths exists. A quick check that settles most workspaces.
-pub(super) fn have_no_files(workspace: &Path) -> bool {
+/// Returns whether not even the first component of any of the paths exists, such as `.claude`: then there is no acting file. A quick
+/// check that settles most workspaces.
+pub(super) fn has_no_candidates(workspace: &Path) -> bool {
     let tops = ACTING_FILES
         .iter()
         .chain(ACTING_DIRECTORIES)
@@ -58,7 +60,7 @@ pub(super) fn have_no_files(workspace: &Path) -> bool {
     true
 }
 
-/// Reads all files at these paths.
+/// Reads the files at these paths. What cannot be read or exceeds a limit gives a warning.
 pub(super) fn scan(files: &dyn Files) -> ActingFiles {
     let mut found = ActingFiles::default();
     for (path, role) in ACTING_FILES {
@@ -83,7 +85,7 @@ pub(super) fn scan(files: &dyn Files) -> ActingFiles {
     found
 }
 
-/// Reads a file if it exists, and adds it or a warning.
+/// Adds the role, path and content of a file, or a warning if it cannot be read. A missing file adds nothing.
 fn add_file(files: &dyn Files, path: &Path, role: ActingFileRole, found: &mut ActingFiles) {
     match Pin::take(files, path) {
         Ok((Pin { hash: None, .. }, _)) => {}
@@ -92,7 +94,8 @@ fn add_file(files: &dyn Files, path: &Path, role: ActingFileRole, found: &mut Ac
     }
 }
 
-/// Collects the files of a directory. Descends into subdirectories, except for command tools.
+/// Adds the paths of the files in a directory, in no order. Descends into subdirectories, except for command tools. Too many files or
+/// too deep a subdirectory is an error; the paths found before stay in `into`.
 fn list_files(
     files: &dyn Files,
     directory: &Path,
@@ -130,7 +133,7 @@ fn list_files(
     Ok(())
 }
 
-/// Returns whether a file name is that of a command tool.
+/// Returns whether a file name can be that of a command tool: `*.md`, except hidden files and a readme.
 fn may_be_tool(path: &Path) -> bool {
     let is_markdown = path.extension().is_some_and(|extension| extension == "md");
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();

@@ -23,6 +23,7 @@ use crate::format::{self, Root};
 /// ```
 pub struct Restore {
     snapshot: Snapshot,
+    /// Store with the file contents of the snapshot, the same as for proposals.
     shelf: Arc<dyn ProposalStore>,
 }
 
@@ -33,7 +34,7 @@ impl std::fmt::Debug for Restore {
 }
 
 impl Restore {
-    /// Returns a tool that restores this snapshot, with file contents from this shelf.
+    /// Returns a tool that restores this snapshot, with file contents from this store.
     pub fn new(snapshot: Snapshot, shelf: Arc<dyn ProposalStore>) -> Self {
         Self { snapshot, shelf }
     }

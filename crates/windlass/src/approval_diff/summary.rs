@@ -6,7 +6,7 @@ use windlass_core::{ChangeCounts, FileChange, count_by_directory};
 
 /// Maximum number of files that are listed with a line each instead of a summary.
 pub(super) const MAX_LISTED_FILES: usize = 100;
-/// Maximum number of directories that are counted separately.
+/// Maximum number of directories with a line each. The others are only counted.
 const MAX_DIRECTORIES: usize = 20;
 /// Number of files that a summary names. Deletions, links and modes come first, because they are easily missed.
 const NAMED_FILES: usize = 20;

@@ -1,4 +1,5 @@
-//! `windlass policy replay`: decides again about the calls of a recorded session, and shows the decisions that differ. No call is made.
+//! `windlass policy replay`: decides the calls of a recorded session by the present policy, and shows the decisions that differ. No
+//! call is made.
 
 use std::process::ExitCode;
 
@@ -16,7 +17,8 @@ use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
 
-/// Compares each recorded decision with the current one, and prints differences and a summary.
+/// Decides each recorded call again, in a new session of the same workspace, and prints the decisions that differ and a summary. A
+/// call without a decision, then or now, is only counted.
 pub(super) fn run(global: &Global, id: &SessionId) -> Result<ExitCode> {
     let hub = setup::hub(global)?;
     let store = hub.store()?;
@@ -85,7 +87,7 @@ fn print_difference(global: &Global, call: &RecordedCall, now: &str, rule: &str)
     ))
 }
 
-/// Prints the numbers of calls, differences and undecided calls.
+/// Prints the numbers of calls, of differences and of calls without a decision then or now. Succeeds also if there are differences.
 fn print_summary(
     global: &Global,
     calls: usize,

@@ -1,8 +1,9 @@
 //! Turns the removal of a file and the creation of an equal one into a move.
 //!
 //! An overlay does not record renames: a file that a program moved is removed at one path and new at another. If it were committed
-//! like that, an undo would read the old content from the history, the new content would wait for the disk, and the file would
-//! become another inode. A file that is equal in everything is renamed instead, which takes one system call in each direction.
+//! like that, an undo would read the old content from the history, the new content would have to be synced to the disk,
+//! and the file would become another inode. A file that is equal in everything is renamed instead, which takes one system call in each
+//! direction.
 //!
 //! A directory from which something is moved is removed after the moves.
 
@@ -22,7 +23,9 @@ use crate::{
 /// Maximum number of removed files of one name, length and time whose content is compared with that of a new file.
 const MAX_COMPARED_FILES: usize = 8;
 
-/// Returns the steps with every pair that is a move replaced by one step. The order remains one in which they can be performed.
+/// Returns the steps with each removal and creation that can be one rename joined to one step, in an order in which they can be
+/// performed. Not joined are files on two devices, files below a directory that is replaced, and files for which too many candidates
+/// have the same length and time.
 pub(crate) fn join_moves<'s>(
     files: &dyn Files,
     steps: &'s [CommitStep<'s>],
@@ -31,7 +34,7 @@ pub(crate) fn join_moves<'s>(
     if removed.0.is_empty() {
         return Cow::Borrowed(steps);
     }
-    let mut places = DirectoryDevices { files, devices: HashMap::new() };
+    let mut devices = DirectoryDevices { files, devices: HashMap::new() };
     let replaced_paths = replaced_paths(steps);
     // For each step that becomes a move, the step that removes the old path.
     let mut moves: HashMap<usize, usize> = HashMap::new();
@@ -41,7 +44,7 @@ pub(crate) fn join_moves<'s>(
             let is_free =
                 from.path.path.ancestors().skip(1).all(|above| !replaced_paths.contains(above));
             is_free
-                && places.is_same_device(&step.path.path, seen)
+                && devices.is_same_device(&step.path.path, seen)
                 && staged.is_same_file(files, from, seen)
         });
         moves.extend(origin.map(|origin| (at, origin)));
@@ -53,7 +56,7 @@ pub(crate) fn join_moves<'s>(
 struct RemovedFiles<'s>(HashMap<(u64, i64), HashMap<&'s OsStr, Vec<usize>>>);
 
 impl<'s> RemovedFiles<'s> {
-    /// Collects the files that the steps remove.
+    /// Collects the removals with a known fingerprint. [`StagedFile::is_same_file`] checks later that the object is a regular file.
     fn among(steps: &'s [CommitStep<'_>]) -> Self {
         let mut removed: HashMap<_, HashMap<_, Vec<usize>>> = HashMap::new();
         for (at, step) in steps.iter().enumerate() {
@@ -67,14 +70,15 @@ impl<'s> RemovedFiles<'s> {
         Self(removed)
     }
 
-    /// Takes out the first candidate for a new file that `is_it` accepts, preferably one of the same name.
+    /// Takes out the first candidate for a new file that `is_it` accepts. Tries only candidates of the same name or, if there are none,
+    /// of one other name, and at most [`MAX_COMPARED_FILES`] of them.
     fn take_origin(
         &mut self,
         steps: &[CommitStep<'_>],
         staged: &StagedFile<'_>,
         is_it: &mut dyn FnMut(&CommitStep<'_>, Fingerprint) -> bool,
     ) -> Option<usize> {
-        let alike = self.0.get_mut(&(staged.facts.len(), staged.modified))?;
+        let alike = self.0.get_mut(&(staged.metadata.len(), staged.modified))?;
         let name = staged.name.filter(|name| alike.contains_key(name));
         let name = name.or_else(|| alike.keys().next().copied())?;
         let same_name = alike.get_mut(name)?;
@@ -93,17 +97,21 @@ impl<'s> RemovedFiles<'s> {
 
 /// A new file on the stage.
 struct StagedFile<'s> {
-    place: &'s Path,
+    /// Path on the stage.
+    path: &'s Path,
+    /// Name at its new path.
     name: Option<&'s OsStr>,
     attributes: &'s Attributes,
     modified: i64,
-    facts: Metadata,
+    /// Metadata of the file on the stage.
+    metadata: Metadata,
 }
 
 impl<'s> StagedFile<'s> {
-    /// Returns the staged file of a step that creates a regular file with one link; `None` for any other step.
+    /// Returns the staged file of a step that creates a regular file with one link at a free path. `None` for any other step, and for
+    /// one that rewrites or separates the file, or sets no time.
     fn of(step: &'s CommitStep<'_>) -> Option<Self> {
-        let TargetState::File { content: ContentSource::At(place), attributes: Some(attributes) } =
+        let TargetState::File { content: ContentSource::At(path), attributes: Some(attributes) } =
             step.to
         else {
             return None;
@@ -111,39 +119,39 @@ impl<'s> StagedFile<'s> {
         if step.expect != ExpectedState::Absent || step.rewrite.is_some() || step.is_apart {
             return None;
         }
-        let facts = std::fs::symlink_metadata(place).ok()?;
+        let metadata = std::fs::symlink_metadata(path).ok()?;
         let modified = attributes.modified?;
         let name = step.path.path.file_name();
-        (facts.is_file() && facts.nlink() == 1).then_some(Self {
-            place,
+        (metadata.is_file() && metadata.nlink() == 1).then_some(Self {
+            path,
             name,
             attributes,
             modified,
-            facts,
+            metadata,
         })
     }
 
-    /// Returns whether the file that a step removes equals this one in everything: content, mode, times, owner, extended
-    /// attributes.
+    /// Returns whether the file that a step removes is still the one that was seen, has one link, and equals this one in content, mode,
+    /// time, owner and extended attributes.
     fn is_same_file(&self, files: &dyn Files, from: &CommitStep<'_>, seen: Fingerprint) -> bool {
         let Ok(Some(FoundEntry { stat, attributes, body: FoundBody::File(file) })) =
             files.inspect(&from.path)
         else {
             return false;
         };
-        let owner = self.attributes.owner.unwrap_or((self.facts.uid(), self.facts.gid()));
+        let owner = self.attributes.owner.unwrap_or((self.metadata.uid(), self.metadata.gid()));
         let wanted = Attributes { owner: Some(owner), ..self.attributes.clone() };
         stat.fingerprint == seen
             && stat.links == 1
             && attributes == wanted
             && ContentHash::of_source(ContentSource::File(&file))
-                .and_then(|old| Ok(old == ContentHash::of_source(ContentSource::At(self.place))?))
+                .and_then(|old| Ok(old == ContentHash::of_source(ContentSource::At(self.path))?))
                 .unwrap_or(false)
     }
 }
 
-/// Returns the paths where an object is replaced. It may be a directory, and nothing can be moved out of a directory that is
-/// replaced.
+/// Returns the paths where a step replaces an object by another. The object may be a directory, and nothing can be moved out of that
+/// one any more.
 fn replaced_paths<'s>(steps: &'s [CommitStep<'_>]) -> HashSet<&'s Path> {
     let is_blocked = |step: &&CommitStep<'_>| {
         step.expect != ExpectedState::Absent
@@ -168,7 +176,7 @@ impl<'s> DirectoryDevices<'_, 's> {
     }
 }
 
-/// Returns the device of a directory, or of the nearest existing one above it.
+/// Returns the device of a directory, or of the nearest existing one above it. `None` after an error.
 fn device_at(files: &dyn Files, directory: &Path) -> Option<u64> {
     for above in directory.ancestors() {
         match files.stat(&recorded_path(files, above)) {
@@ -180,8 +188,8 @@ fn device_at(files: &dyn Files, directory: &Path) -> Option<u64> {
     None
 }
 
-/// Returns the steps with the moves. Directories from which something is moved are removed after the last move, and before any
-/// change of a mode that could forbid it.
+/// Returns the steps with the moves. Directories from which something is moved are removed after all moves, but before the changes of
+/// attributes at the end, since a new mode could forbid the removal.
 fn with_moves<'s>(
     steps: &'s [CommitStep<'s>],
     moves: &HashMap<usize, usize>,

@@ -2,12 +2,12 @@
 //!
 //! The steps of a commit are about single objects: a directory is made, each file is moved into it, and the old directory is
 //! removed. If nothing else happens to a directory, one rename replaces these steps, and the directory keeps its inode. The record
-//! is the same, so undo and recovery need not know: after the rename the state is as all of these steps leave it, and before the
-//! rename as none of them does. Empty directories are removed before and made anew afterwards.
+//! is the same, so undo and recovery need not know: before the rename none of these steps is performed, after it all of them are. Empty
+//! directories in it may already have been removed by their own steps, and are made at the new path by theirs.
 //!
 //! Everything in the directory is compared with the expected state right before the rename and right after it. If another program
-//! changed something in between, the directory gets its old name again and the steps are performed one by one: the one that is
-//! affected by the change refuses it.
+//! changed something in between, the directory gets its old name again and the steps are performed one by one: the one whose object
+//! was changed fails.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::{
     FoundEntry, Resolved, Stat, TargetState,
 };
 
-/// The steps that move whole directories, as far as the steps alone can tell.
+/// Directories that the steps may move as a whole, and the results of the steps that a rename performed instead.
 pub(super) struct TreeMoves<'s> {
     steps: &'s [CommitStep<'s>],
     /// For each step that makes a directory which may have been moved: the old path of the directory.
@@ -31,14 +31,14 @@ pub(super) struct TreeMoves<'s> {
     moved: HashMap<&'s Path, usize>,
     /// Results of the steps that a rename performed, by index.
     done: HashMap<usize, Altered>,
-    /// Index after the last step that a rename performed.
+    /// Index after the last step that a rename performed or, after an error, may have performed.
     end: usize,
 }
 
 /// The steps of one directory tree, and the objects in it.
 #[derive(Default)]
 struct MovedTree {
-    /// Steps that the rename performs.
+    /// Steps that the rename performs, without the one that makes the top directory.
     steps: Vec<usize>,
     /// Objects in the tree, by relative path, with the step that puts each there.
     objects: Vec<(PathBuf, usize)>,
@@ -75,7 +75,8 @@ impl<'s> TreeMoves<'s> {
         trees
     }
 
-    /// Finds candidates: a directory may have come from the directory of a file that is moved into it.
+    /// Indexes the moved files, and finds candidates: a file that is moved under the same name may have come with its directory, and so
+    /// on upwards while the names stay the same.
     fn find_origins(&mut self) {
         let steps = self.steps;
         for (number, step) in steps.iter().enumerate() {
@@ -95,18 +96,19 @@ impl<'s> TreeMoves<'s> {
         }
     }
 
-    /// Takes the result of a step that a rename performed.
+    /// Takes the result of a step that a rename performed; `None` if the step is still to be performed.
     pub(super) fn take_done(&mut self, number: usize) -> Option<Altered> {
         self.done.remove(&number)
     }
 
-    /// Returns the index after the last step that a rename performed.
+    /// Returns the index after the last step that a rename performed or, after an error, may have performed.
     pub(super) fn end(&self) -> usize {
         self.end
     }
 
     /// Renames the old directory to the path of a step that makes a directory, if everything in it is exactly what the steps put
-    /// into the new one. After an error the directory may be at either path.
+    /// into the new one. Tries this once for each step. `Ok` also if nothing was renamed: then the steps are performed one by one.
+    /// After an error the directory may be at either path.
     pub(super) fn move_whole(&mut self, files: &dyn Files, number: usize) -> Result<(), FileError> {
         let Some((from, step)) = self.origins.remove(&number).zip(self.steps.get(number)) else {
             return Ok(());
@@ -135,7 +137,7 @@ impl<'s> TreeMoves<'s> {
         }
     }
 
-    /// Reads a directory that may be moved. `None` if it contains an object that no step moves to its new path.
+    /// Reads a directory that may be moved, with all below it. `None` if it contains an object that no step moves to its new path.
     fn read_tree(
         &self,
         files: &dyn Files,
@@ -154,7 +156,8 @@ impl<'s> TreeMoves<'s> {
         Some((seen, tree))
     }
 
-    /// Reads one directory of a tree, and adds its objects. `None` if an object does not match the steps.
+    /// Reads one directory, without those below it, and adds its objects and steps. `None` if the directory itself or an object in it
+    /// does not match the steps.
     fn read_directory(
         &self,
         files: &dyn Files,
@@ -190,7 +193,8 @@ impl<'s> TreeMoves<'s> {
         Some(stat.fingerprint)
     }
 
-    /// Inspects each path after the rename. `None` if an object is not the one that was moved.
+    /// Inspects each object after the rename, and returns the results of the steps that put them there. `None` if a file is not the one
+    /// that was moved, or an object is missing or was added.
     fn inspect_moved(
         &self,
         files: &dyn Files,
@@ -229,7 +233,7 @@ impl<'s> TreeMoves<'s> {
     }
 }
 
-/// Renames a directory to a free path.
+/// Renames the directory with the fingerprint `seen` to a free path.
 fn rename(
     files: &dyn Files,
     from: &Resolved,
@@ -245,7 +249,8 @@ fn below(top: &Path, inside: &Path) -> PathBuf {
     if inside.as_os_str().is_empty() { top.to_owned() } else { top.join(inside) }
 }
 
-/// For a step that moves a file to a free path, returns the old path and the fingerprint.
+/// For a step that moves a file to a free path, returns the old path and the fingerprint. `None` for other steps, and if the path gets a
+/// file of its own.
 fn origin<'s>(step: &CommitStep<'s>) -> Option<(&'s Path, Fingerprint)> {
     match (step.to, step.expect) {
         (TargetState::Moved { from, seen }, ExpectedState::Absent) if !step.is_apart => {
@@ -255,7 +260,8 @@ fn origin<'s>(step: &CommitStep<'s>) -> Option<(&'s Path, Fingerprint)> {
     }
 }
 
-/// Returns whether a directory has the attributes of the one that a step makes. Ignores its time, which is set at the end.
+/// Returns whether a directory has the mode, owner and extended attributes that a step sets. Those that it does not set may differ, and
+/// so may the time, which is set at the end.
 fn has_wanted_attributes(found: &Attributes, to: &TargetState<'_>) -> bool {
     let TargetState::Directory { attributes } = to else { return false };
     attributes.is_none_or(|wanted| {
@@ -266,7 +272,7 @@ fn has_wanted_attributes(found: &Attributes, to: &TargetState<'_>) -> bool {
     })
 }
 
-/// Returns whether a step makes a directory at a free path.
+/// Returns whether a step makes a directory at a free path, without a second change.
 fn makes_directory(step: &CommitStep<'_>) -> bool {
     matches!((step.to, step.expect), (TargetState::Directory { .. }, ExpectedState::Absent))
         && step.rewrite.is_none()

@@ -5,8 +5,8 @@
 //! does not conflict (very deep paths count as their beginning, and two prefixes may have the same hash), but omits none that does: the
 //! caller compares the effects itself.
 //!
-//! Calls that only read files do not conflict with each other. While there are no others, which is usual, their paths are not indexed;
-//! the first call that does more has the index built.
+//! Calls that only read files do not conflict with each other. While all calls only read files, which is usual, their paths are not
+//! indexed. The first other call has the index built.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -17,7 +17,7 @@ use super::queue::{QueuedCall, Stage};
 use crate::effects::{Footprint, UNDO_STATE};
 use crate::{Effect, Effects};
 
-/// Maximum number of path components in the index. Without it, a path with a million components would cost the square of that.
+/// Maximum number of components of a path that are indexed, which bounds the entries of one path.
 const MAX_PARTS: usize = 64;
 
 /// Places in the queue, ordered by stage and then by arrival.
@@ -80,7 +80,7 @@ impl Users {
     }
 }
 
-/// Users of a path that is used, or of a prefix of one.
+/// Users of a path, and of what is below it.
 #[derive(Debug, Default)]
 struct PrefixUsers {
     /// Calls that use this very path.
@@ -89,17 +89,18 @@ struct PrefixUsers {
     at_or_below: Users,
 }
 
-/// Up to this many calls, the index is dropped when no call does more than read, and built again for the next one that does.
+/// With at most this many calls queued, the index is dropped when none does more than read. A larger index is kept, since it would cost
+/// more to build it again.
 const MAX_REBUILT_CALLS: usize = 64;
 
-/// Queued calls by their effects.
+/// Finds the queued calls that may conflict with given effects.
 #[derive(Debug, Default)]
 pub(super) struct ConflictIndex {
     /// Calls with unknown effects: they may conflict with any call.
     unknown: PlacesByStage,
-    /// Number of calls that do more than read files.
+    /// Number of calls with known effects that do more than read files.
     more_than_readers: usize,
-    /// Calls with known effects. `None` while all of them only read files.
+    /// Calls with known effects. `None` only while all of them only read files.
     by_effect: Option<EffectIndex>,
 }
 
@@ -139,7 +140,8 @@ impl ConflictIndex {
         }
     }
 
-    /// Calls `visit` with all sets of calls that these effects could conflict with, and returns its first `Some`.
+    /// Calls `visit` with all sets of calls that these effects could conflict with, and returns its first `Some`. The effects are those
+    /// of an added call: before a call that does more than read is added, calls that only read may not be indexed.
     pub(super) fn search<T>(
         &self,
         effects: &Effects,
@@ -160,7 +162,7 @@ impl ConflictIndex {
         }
     }
 
-    /// Returns whether no trace of a removed call is left.
+    /// Returns whether there is no call with unknown effects, none that does more than read, and no index of known effects.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.unknown.0.is_empty() && self.more_than_readers == 0 && self.by_effect.is_none()
@@ -173,7 +175,7 @@ impl ConflictIndex {
     }
 }
 
-/// Returns whether a call with these effects could conflict with one that only reads files, or with one of its own kind.
+/// Returns whether an effect may change files, uses state or asks a person. Calls without such an effect never conflict with each other.
 fn does_more(effects: &Effects) -> bool {
     effects.iter().any(|effect| match effect.footprint() {
         Footprint::Files { changes, .. } => changes,
@@ -195,27 +197,28 @@ struct EffectIndex {
 }
 
 impl EffectIndex {
-    /// Calls `visit` with the sets of calls that one effect could conflict with.
+    /// Calls `visit` with the sets of calls that one effect could conflict with. The undo state conflicts with changes of files and with
+    /// each use of the whole workspace.
     fn search_effect<T>(
         &self,
         effect: &Effect,
         visit: &mut impl FnMut(&PlacesByStage) -> Option<T>,
     ) -> Option<T> {
-        let looking_back = self.states.get(UNDO_STATE).into_iter();
+        let undo_users = self.states.get(UNDO_STATE).into_iter();
         match effect.footprint() {
             Footprint::Files { at, changes } => self
                 .search_path(&at.path, changes, visit)
                 .or_else(|| self.workspace.against(changes).find_map(&mut *visit))
-                .or_else(|| looking_back.filter(|_| changes).find_map(visit)),
+                .or_else(|| undo_users.filter(|_| changes).find_map(visit)),
             Footprint::Workspace { only_reads } => self
                 .workspace
                 .against(!only_reads)
-                .chain(self.all_files().flat_map(|all| all.against(!only_reads)))
-                .chain(looking_back)
+                .chain(self.users_of_any_path().flat_map(|all| all.against(!only_reads)))
+                .chain(undo_users)
                 .find_map(visit),
-            Footprint::State(UNDO_STATE) => looking_back
+            Footprint::State(UNDO_STATE) => undo_users
                 .chain(self.workspace.against(true))
-                .chain(self.all_files().map(|all| &all.writers))
+                .chain(self.users_of_any_path().map(|all| &all.writers))
                 .find_map(visit),
             Footprint::State(key) => self.states.get(key).and_then(visit),
             Footprint::Person => visit(&self.person),
@@ -240,8 +243,8 @@ impl EffectIndex {
         below.chain(above.flat_map(|above| above.exact.against(changes))).find_map(visit)
     }
 
-    /// Returns the calls that name any file.
-    fn all_files(&self) -> impl Iterator<Item = &Users> {
+    /// Returns the users of all paths, if any. Those of the whole workspace are not among them.
+    fn users_of_any_path(&self) -> impl Iterator<Item = &Users> {
         self.prefixes.get(&ALL_PATHS).map(|all| &all.at_or_below).into_iter()
     }
 
@@ -333,6 +336,7 @@ impl BuildHasher for IdentityHasher {
 }
 
 impl Hasher for IdentityHasher {
+    /// The trait requires it; `PrefixHash` does not use it.
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(*byte);

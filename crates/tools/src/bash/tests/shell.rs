@@ -13,11 +13,13 @@ use windlass_core::{CallResult, Mode, Outcome, Policy};
 use super::{start_job, without_time};
 use crate::testing::Workspace;
 
+/// Runs a command with the tool `bash` in a new workspace.
 fn bash(command: &str) -> CallResult {
     Workspace::new(&[]).call("bash", json!({"command": command}))
 }
 
-fn text(command: &str) -> String {
+/// Returns the text of the result of [`bash`].
+fn output_text(command: &str) -> String {
     bash(command).output.to_text()
 }
 
@@ -51,11 +53,11 @@ fn output_keeps_the_order_of_both_streams() {
     let command = "for i in $(seq 50); do echo out$i; echo err$i >&2; done";
     let expected: String =
         (1..=50).flat_map(|i| [format!("out{i}\n"), format!("err{i}\n")]).collect();
-    assert_eq!(text(command), expected);
+    assert_eq!(output_text(command), expected);
 }
 
 #[test]
-fn control_sequences_and_invalid_bytes_are_cleaned() {
+fn output_is_cleaned_as_a_terminal_would_show_it() {
     for (command, expected) in [
         ("printf 'no newline'", "no newline"),
         (r"printf '\033[1;31mred\033[0m \033]0;title\007plain\n'", "red plain\n"),
@@ -66,7 +68,7 @@ fn control_sequences_and_invalid_bytes_are_cleaned() {
         ("printf 'caf\\303'; sleep 0.1; printf '\\251\\n'", "caf\u{e9}\n"),
         ("echo 'a ünïcode 😀 line'", "a ünïcode 😀 line\n"),
     ] {
-        assert_eq!(text(command), expected, "{command}");
+        assert_eq!(output_text(command), expected, "{command}");
     }
     let noise = bash("head -c 3000000 /dev/urandom");
     assert_eq!((noise.outcome, &noise.output.metadata["truncated"]), (Outcome::Ok, &json!(true)));
@@ -74,7 +76,7 @@ fn control_sequences_and_invalid_bytes_are_cleaned() {
 }
 
 #[test]
-fn a_line_of_a_hundred_megabytes_is_shortened() {
+fn the_middle_of_a_line_of_a_hundred_megabytes_is_replaced_by_a_notice() {
     let result = bash("head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end");
     assert_eq!(result.outcome, Outcome::Ok);
     let text = result.output.to_text();
@@ -116,7 +118,7 @@ fn calls_do_not_share_shell_state() {
 }
 
 #[test]
-fn a_timed_out_command_keeps_its_output_and_changes() {
+fn a_timed_out_command_reports_its_output_and_changes() {
     let workspace = Workspace::new(&[]);
     let input = json!({"command": "echo so far; touch made; sleep 100", "timeout": 0.5});
     let result = workspace.call("bash", input);
@@ -146,7 +148,8 @@ fn survivors(marks: &[&str]) -> Vec<String> {
     found
 }
 
-/// Runs a command that tries to survive, ends it, and returns the processes that are left.
+/// Runs a command until its time limit in `more`, or as a job until `kill` or its own end, and returns its processes that are left. They
+/// are known by a variable, and by a number that takes the place of `300`. `name` is for messages.
 fn surviving_processes(name: &str, command: &str, more: &Value) -> Vec<String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -178,6 +181,7 @@ fn surviving_processes(name: &str, command: &str, more: &Value) -> Vec<String> {
     survivors(&[&mark, &seconds])
 }
 
+/// Returns commands that try to leave a process behind, by name.
 fn variants() -> Vec<(String, String)> {
     let variants: Vec<[String; 3]> =
         serde_json::from_str(include_str!("tree_kill_variants.json")).unwrap();
@@ -198,7 +202,7 @@ fn no_process_survives_the_time_limit() {
 }
 
 #[test]
-fn no_process_survives_a_kill() {
+fn no_process_of_a_job_survives() {
     std::thread::scope(|scope| {
         for (name, command) in variants() {
             scope.spawn(move || {
@@ -215,10 +219,10 @@ fn no_process_survives_a_kill() {
 
 #[test]
 fn a_call_ends_with_its_command_while_a_child_holds_the_output() {
-    assert_eq!(text("sleep 300 & echo started; exit 0"), "started\n");
+    assert_eq!(output_text("sleep 300 & echo started; exit 0"), "started\n");
 }
 
-/// Returns the names and contents of all files.
+/// Returns the content of each file by its relative path. A directory has a `/` after its path and no content.
 fn file_tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut open = vec![root.to_owned()];
@@ -270,7 +274,7 @@ fn removal_of_all_files_can_be_undone() {
 }
 
 #[test]
-fn a_changed_build_directory_is_reported() {
+fn changes_in_a_build_directory_are_kept_and_reported_as_not_undoable() {
     let workspace = Workspace::new(&[("target/", ""), (".gitignore", "target\n")]);
     let text = workspace.text("bash", json!({"command": "echo x > target/made; echo y > out"}));
     assert!(text.contains("changed: A out"), "{text}");
@@ -279,7 +283,7 @@ fn a_changed_build_directory_is_reported() {
 }
 
 #[test]
-fn pty_runs_the_command_in_a_terminal() {
+fn pty_gives_a_terminal_and_returns_its_screen() {
     let workspace = Workspace::new(&[]);
     for (input, expected) in [
         (json!({"command": "test -t 0 && test -t 1 && stty size", "pty": true}), "40 120"),
@@ -307,7 +311,7 @@ fn waiting_for_input_is_distinguished_from_working() {
 }
 
 #[test]
-fn a_job_runs_beside_other_calls() {
+fn a_job_runs_beside_other_calls_and_sees_their_changes() {
     let workspace = Workspace::new(&[]);
     // The command expands an unknown variable, so it counts as one that may change files.
     let command = ": $x; echo up; until test -e go; do sleep 0.02; done; echo went; exit 5";
@@ -332,7 +336,7 @@ fn a_job_runs_beside_other_calls() {
 }
 
 #[test]
-fn a_job_ends_with_its_session() {
+fn a_job_ends_when_its_session_is_cancelled() {
     let seconds = format!("4{}77", std::process::id());
     let workspace = Workspace::new(&[]);
     let id = start_job(&workspace, &format!("setsid sleep {seconds} & sleep {seconds}"));
@@ -375,7 +379,7 @@ fn a_file_changed_during_the_command_is_not_overwritten() {
 }
 
 #[test]
-fn a_secret_reaches_only_the_program() {
+fn a_secret_reaches_the_program_and_is_redacted_in_its_output() {
     let workspace =
         Workspace::with_policy(&[], |local| std::sync::Arc::new(local), Policy::new(Mode::Yolo));
     for (command, expected) in [
