@@ -435,7 +435,8 @@ fn yes_at_the_terminal_after_another_change_holds_the_changes() {
     assert_eq!(question["state"], "open");
     for said in [
         "printed\n",
-        "what it changed is held until then: cannot change a: stale",
+        "not in the workspace, but held until a person answers",
+        "cannot change a: stale",
         &format!("`windlass policy approve {id}`"),
         &format!("`windlass policy deny {id}` drops it"),
     ] {
@@ -913,7 +914,7 @@ fn list_shows_the_call_of_each_approval_and_answer() {
     let id = defer_command(&home, command);
     let shown = home.run(&["policy", "diff", &id]).stdout;
     assert!(shown.starts_with(&format!("bash {command}\n")), "{shown}");
-    assert!(shown.contains("build directory target/: 1 files, "), "{shown}");
+    assert!(shown.contains("build directory target/: 1 file, "), "{shown}");
     assert!(shown.contains("; cannot be undone\n"), "{shown}");
     let check = |state: &str| {
         let table = home.run(&["policy", "approvals"]).stdout;

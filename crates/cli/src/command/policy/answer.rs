@@ -102,19 +102,22 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
         if global.json {
             call::print_result(global, &result)?;
         } else {
-            terminal::print(&denied_text(&question))?;
+            terminal::print(&denied_text(&question, answer.reason.as_deref()))?;
         }
         Ok(ExitCode::SUCCESS)
     })?
 }
 
-/// Returns the text for the person whose no ended the call.
-fn denied_text(question: &Approval) -> String {
+/// Returns the text for the person whose no ended the call, with the reason that the model gets.
+fn denied_text(question: &Approval, reason: Option<&str>) -> String {
     let (id, session) = (quote::visible(question.id.as_str()), &question.session);
-    if question.has_run {
-        return format!("what the command of `{id}` changed is dropped (session {session})\n");
-    }
-    format!("the call of `{id}` is denied and was not made (session {session})\n")
+    let consequence = if question.has_run {
+        format!("what the command of `{id}` changed is dropped")
+    } else {
+        format!("the call of `{id}` is denied and was not made")
+    };
+    let reason = reason.map(|reason| format!(": {}", quote::visible(reason))).unwrap_or_default();
+    format!("{consequence} (session {session}){reason}\n")
 }
 
 /// Fails if the answer cannot be remembered for its scope.
