@@ -80,7 +80,13 @@ impl Spool {
 
     /// Empties the spool if it is drained up to its end. It stays as it is while a drain locks the head.
     pub(crate) fn empty_if_drained(&mut self, drained: SpoolPosition) {
-        if self.end == Some(drained) && empty(&self.slot.file, Some(&self.head)).is_ok() {
+        if self.end != Some(drained) {
+            return;
+        }
+        let emptied = empty(&self.slot.file, Some(&self.head));
+        // If only the head could not be truncated, a frame at the old offset would stand behind a hole.
+        let is_empty = || self.slot.file.metadata().is_ok_and(|file| file.len() == 0);
+        if emptied.is_ok() || is_empty() {
             self.end = None;
         }
     }
@@ -273,5 +279,22 @@ mod tests {
             blake3::hash(&bytes).to_hex().as_str(),
             "7da64b2aaff313dedb76fb7648a431158df618734fd952e01a405be285cad440"
         );
+    }
+
+    #[test]
+    fn a_head_that_cannot_be_truncated_leaves_no_hole_in_the_spool() {
+        let state = tempfile::tempdir().unwrap();
+        let slots = WriterSlots::in_state(state.path());
+        let mut spool = Spool::take(&slots).unwrap();
+        spool.append(std::iter::empty()).unwrap();
+        let drained = spool.end.unwrap();
+        let head_path = slots.head(spool.slot.number);
+        spool.head = File::open(&head_path).unwrap();
+        spool.empty_if_drained(drained);
+        assert_eq!(spool.slot.file.metadata().unwrap().len(), 0);
+        spool.head = open_head(&head_path).unwrap();
+        spool.append(std::iter::empty()).unwrap();
+        let end = find_end(&spool.slot.file, &spool.head).unwrap();
+        assert!(matches!(end, SpoolState::Continue(found) if found == spool.end));
     }
 }
