@@ -38,7 +38,7 @@ pub(crate) use unified::unified_diff;
 /// Number of unchanged lines on either side of a change.
 const CONTEXT: usize = 3;
 /// Limit of lines on both sides together. Above it, the lines between the first and the last difference count as replaced.
-const MAX_COMPARED_LINES: usize = 400_000;
+const MAX_COMPARED_LINES: usize = 100_000;
 
 /// Limit of lines on both sides together for the histogram algorithm. Its diffs read better, but many changes take it quadratic time.
 const MAX_HISTOGRAM_LINES: usize = 40_000;
